@@ -156,7 +156,12 @@ fn user_groups_and_administrators_have_the_rights_of_roles() {
                 assert_eq!(world.only_answer_to(&said).await.text, "You said: hello", "{user} has no limit");
             }
         }
-        assert!(world.service.answers(&ignored).is_empty());
+        // UFOREIGN is one of another workspace, in a shared channel.
+        let foreign = world.service.says("UFOREIGN", "C1", "@bot hello");
+        assert_eq!(world.only_answer_to(&foreign).await.text, "You said: hello");
+        let limited = world.service.says("UFOREIGN", "C1", "@bot hello");
+        world.until("a notice", || world.service.notices().into_iter().find(|told| told["user"] == "UFOREIGN")).await;
+        assert!(world.service.answers(&ignored).is_empty() && world.service.answers(&limited).is_empty());
         world.service.runs("U2", "C1", "status");
         world.service.runs("U4", "C1", "status");
         let told = world.until("both answers", || Some(world.service.whispers()).filter(|told| told.len() > 1)).await;

@@ -211,6 +211,9 @@ impl Voice {
     fn join(&self, ctx: &mut ActorContext<Voice>) {
         let (call, calls, host) = (Arc::clone(&self.call), Arc::clone(&self.parts.calls), Host(ctx.events()));
         let run = async move {
+            if call.announced.load(Ordering::Relaxed) {
+                call.forget_absent(&*calls).await;
+            }
             VoiceEvent::Ended(calls.run(call.room.clone(), call.heard.subscribe(), Arc::new(host)).await)
         };
         ctx.task(run, |panic| VoiceEvent::Ended(CallEnd::Lost(format!("its task panicked: {panic}"))));

@@ -24,7 +24,7 @@ use domain::ids::{Person, Place};
 use domain::locale::Locale;
 use domain::notice::commands as words;
 use domain::voice_channel::{VoiceNotice, VoiceReply};
-use ports::voice_calls::{HEARD_MAX, VoiceRoom};
+use ports::voice_calls::{HEARD_MAX, VoiceCalls, VoiceRoom};
 
 /// The maximum number of calls: each encodes audio every 20 milliseconds.
 const CALLS_MAX: usize = 16;
@@ -186,6 +186,18 @@ impl Call {
             self.send(&speakers);
         }
         was_heard
+    }
+
+    /// Ends the consent of members who are not in the channel: they may have left it while the connection was lost, and
+    /// the platform does not report that later. A member whose channel cannot be read counts as absent.
+    pub(crate) async fn forget_absent(&self, calls: &dyn VoiceCalls) {
+        let agreed: Vec<Person> = self.speakers.lock().keys().cloned().collect();
+        for person in agreed {
+            let channel = calls.channel_of(&self.room.guild, &person).await;
+            if channel.as_ref().ok().and_then(Option::as_ref) != Some(&self.room.channel) {
+                self.forget(&person);
+            }
+        }
     }
 
     /// Publishes the members who agree, under the lock, so that the last change is the last one sent.

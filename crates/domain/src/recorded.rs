@@ -85,12 +85,18 @@ fn shown<'a>(word: &'a str, names: &[String]) -> &'a str {
     }
 }
 
-/// True for an address, also without a scheme: a domain before a path.
+/// True for an address, also without a scheme: a domain before a path, a query or a fragment.
 fn is_link(word: &str) -> bool {
-    let inner_dot = |host: &str| host.trim_matches('.').contains('.');
+    // A number such as 3.5 is no host, and four of them are.
+    let is_host = |host: &str| {
+        let dots = host.trim_matches('.').matches('.').count();
+        dots == 3 || (dots > 0 && host.chars().any(char::is_alphabetic))
+    };
     word.contains("://")
         || word.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("www."))
-        || word.split_once('/').is_some_and(|(host, _)| inner_dot(host))
+        || word
+            .find(['/', '?', '#'])
+            .is_some_and(|at| is_host(&word[..at]) && (word[at..].len() > 1 || word.ends_with('/')))
 }
 
 /// Returns the runs of letters and digits of a word.
@@ -130,6 +136,10 @@ mod tests {
             "[name] or [name] [link] [number] or 12 34"
         );
         assert_eq!(cleaned("see example.org/u?token=abc, and/or 1.", "Ada"), "see [link] and/or 1.");
+        assert_eq!(
+            cleaned("example.org?token=abc example.org#a 10.0.0.1/x a 3.5/10 from example.org?", "Ada"),
+            "[link] [link] [link] a 3.5/10 from example.org?"
+        );
         for name in ["ada.l_x", "j_doe", "Jean-Paul", "D’Arcy", "Ann-Marie [name]"] {
             let told = cleaned(&format!("hello, I am {name} today"), name);
             let words = told.strip_prefix("hello, I am ").and_then(|rest| rest.strip_suffix(" today"));

@@ -188,7 +188,9 @@ impl Slack {
 
     /// Returns a member's data, with the user groups as roles.
     async fn member(&self, user: &str) -> Profile {
-        let (mut profile, groups) = tokio::join!(self.people.get(&self.api, user), self.groups.of(&self.api, user));
+        let team = self.account().await.map_or("", |account| account.team.as_str());
+        let (mut profile, groups) =
+            tokio::join!(self.people.get(&self.api, team, user), self.groups.of(&self.api, user));
         profile.roles_known = groups.is_some();
         profile.roles.extend(groups.into_iter().flatten());
         profile

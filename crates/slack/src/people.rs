@@ -39,14 +39,14 @@ pub(super) struct Profile {
 pub(super) struct People(Mutex<HashMap<String, (Instant, Profile)>>);
 
 impl People {
-    /// Returns a member's data.
-    pub(super) async fn get(&self, api: &WebApi, user: &str) -> Profile {
+    /// Returns a member's data; `team` is our workspace.
+    pub(super) async fn get(&self, api: &WebApi, team: &str, user: &str) -> Profile {
         let now = Instant::now();
         let known = self.0.lock().get(user).filter(|(until, _)| *until > now).map(|(_, profile)| profile.clone());
         if let Some(profile) = known {
             return profile;
         }
-        let read = timeout(TIMEOUT, read(api, user)).await.ok().flatten();
+        let read = timeout(TIMEOUT, read(api, team, user)).await.ok().flatten();
         let lasts = if read.is_some() { FRESH } else { FAILED };
         let profile = read.unwrap_or_else(|| Profile {
             name: user.to_owned(),
@@ -93,7 +93,7 @@ impl People {
     }
 }
 
-async fn read(api: &WebApi, user: &str) -> Option<Profile> {
+async fn read(api: &WebApi, team: &str, user: &str) -> Option<Profile> {
     #[derive(Deserialize)]
     struct Told {
         user: User,
@@ -104,6 +104,8 @@ async fn read(api: &WebApi, user: &str) -> Option<Profile> {
         name: String,
         #[serde(default)]
         real_name: String,
+        #[serde(default)]
+        team_id: String,
         #[serde(default)]
         is_bot: bool,
         #[serde(default)]
@@ -125,7 +127,9 @@ async fn read(api: &WebApi, user: &str) -> Option<Profile> {
     let Told { user: told } = api.call(Call::reads("users.info"), arguments).await.ok()?;
     let names = [told.profile.display_name, told.profile.real_name, told.real_name, told.name];
     let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
-    let roles = [(told.is_admin, "admin"), (told.is_owner, "owner")];
+    // In a shared channel, a member may be an administrator of another workspace.
+    let own = told.team_id == team;
+    let roles = [(own && told.is_admin, "admin"), (own && told.is_owner, "owner")];
     let roles = roles.into_iter().filter(|(is, _)| *is).map(|(_, role)| role.to_owned()).collect();
     Some(Profile {
         name: name.chars().take(NAME_MAX).collect(),

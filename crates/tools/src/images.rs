@@ -362,8 +362,13 @@ struct Answer<'a> {
 #[derive(Deserialize)]
 struct Made<'a> {
     #[serde(borrow)]
-    b64_json: Option<Cow<'a, str>>,
+    b64_json: Option<Encoded<'a>>,
 }
+
+/// A text that is borrowed if it has no escapes. Serde borrows a [`Cow`] only directly in a field.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Encoded<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Returns the tokens that an answer reports. A count that is no number is none.
 fn usage(reported: &Value) -> Option<Usage> {
@@ -380,7 +385,9 @@ fn usage(reported: &Value) -> Option<Usage> {
 fn read(body: &[u8]) -> Result<(Image, Option<Usage>), String> {
     let answer: Answer<'_> = parsed(body)?;
     let usage = answer.usage.as_ref().and_then(usage);
-    let Some(encoded) = answer.data.into_iter().flatten().next().and_then(|made| made.b64_json) else {
+    let Some(encoded) =
+        answer.data.into_iter().flatten().next().and_then(|made| made.b64_json).map(|Encoded(text)| text)
+    else {
         let error = answer.error.unwrap_or_default();
         let words = error.get("message").unwrap_or(&error).as_str();
         return Err(words.unwrap_or("its answer contains no picture").to_owned());

@@ -67,13 +67,13 @@ impl Journal {
                     let how = Resumed::Earlier { answered: answer.is_some() };
                     self.observers.tell(&Happening::TurnResumed(&turn.id, how));
                     let id = turn.id.clone();
-                    if acted && answer.is_none() && self.in_flight.has(&id) {
+                    let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
+                    if (acted || late) && answer.is_none() && self.in_flight.has(&id) {
                         // Only the journal restarted: the task still works on the turn and will report the answer.
                         self.report_custody(&turn, None, None);
                         state.open.insert(id, JournalEntry::of_earlier_life(turn, None, acted));
                         continue;
                     }
-                    let late = self.clock.now().since(turn.at) > self.live.now().settings.catch_up.age;
                     let answer = match answer {
                         None if acted || late => {
                             Some(apology(&turn, acted, notice::interrupted(turn.locale()), Ending::Interrupted))
@@ -131,7 +131,7 @@ impl Journal {
     fn adopt_parked(&self, state: &mut JournalState, entry: JournalEntry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
         self.report_custody(&entry.turn, None, None);
-        if entry.acted && self.in_flight.has(&id) {
+        if (entry.acted || self.too_late(&entry).is_some()) && self.in_flight.has(&id) {
             // Only the journal restarted: the task still works on the turn and will report the answer.
             state.open.insert(id, entry);
             return None;

@@ -94,7 +94,8 @@ impl Journal {
     /// replace this answer once the outbox restarts.
     pub(super) fn end_with(&self, state: &mut JournalState, id: &TurnId, answer: Answer) {
         if let Some(entry) = state.open.get(id).filter(|entry| entry.answer().is_none()) {
-            // An actor that refuses this holds nothing of the turn, or the journal ignores its answer.
+            // A limiter that is down holds nothing of the turn. If a full one refuses this, the work goes on to its
+            // deadline, and the journal ignores its answer.
             self.rate_limiter.tell(RateLimiterMsg::Withdraw(Arc::clone(&entry.turn)));
         }
         self.answered(state, id, answer);
@@ -203,7 +204,7 @@ impl Journal {
         state.closed.insert(id);
         if entry.offered_again {
             // The turn may still wait in a lane, and the drafts of its second work would replace the answer once the
-            // outbox restarts. A limiter that refuses this holds nothing of the turn.
+            // outbox restarts. A limiter that is down holds nothing of the turn; a full one may let the second work run.
             self.rate_limiter.tell(RateLimiterMsg::Withdraw(Arc::clone(&entry.turn)));
         }
         self.unpark(entry, &mut writes);

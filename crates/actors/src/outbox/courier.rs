@@ -67,6 +67,8 @@ struct Progress {
     has_extras: bool,
     /// True if the channel was read in this round.
     looked: bool,
+    /// The form that is tried. The larger ones were tried before.
+    form: Form,
 }
 
 /// The extent to which an answer was brought into its channel.
@@ -100,7 +102,8 @@ impl Courier {
         let drawn = job.drawn.clone().unwrap_or_default();
         let found = VisibleAnswer { pieces: drawn.shown, doubled: false };
         let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
-        let mut progress = Progress { found, doubtful, first_visible, has_extras: false, looked: false };
+        let mut progress =
+            Progress { found, doubtful, first_visible, has_extras: false, looked: false, form: Form::Whole };
         let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
         let Progress { found, doubtful, first_visible, .. } = progress;
         job.tries = self.tries.clone();
@@ -186,6 +189,7 @@ impl Courier {
         if pieces.is_empty() {
             return Err(PostFailure::Request(Unposted::Nothing));
         }
+        progress.form = form;
         if form == Form::Whole {
             progress.has_extras = pieces.iter().any(|piece| !piece.is_plain());
         }
@@ -322,9 +326,10 @@ impl Courier {
                 continue;
             }
             let again = progress.found.pieces.get(index).is_some();
+            let other_form = progress.form != Form::Whole && self.tries.unsure.is_some();
             let message = self.create(job, pieces, index, again, until).await?;
-            if progress.doubtful && index < DRAFT_MESSAGES_MAX {
-                // The nonce may have returned a draft that could not be found.
+            if other_form || (progress.doubtful && index < DRAFT_MESSAGES_MAX) {
+                // The nonce may have returned a draft that could not be found, or a larger form of the answer.
                 self.edit(job, &message, piece, until).await?;
             }
             progress.first_visible.get_or_insert_with(Instant::now);
@@ -374,13 +379,25 @@ impl Courier {
                     return Err(PostFailure::Request(Unposted::Uncertain));
                 }
                 let found = self.find(place, anchor, pieces, until).await?;
-                // It may show another form of the answer, or its draft. If the edit fails, the post stays uncertain.
-                if let Some(shown) = found.pieces.into_iter().nth(index)
-                    && (shown.shows(piece)
-                        || matches!(self.edit(job, &shown.message, piece, until).await?, Edited::Done))
-                {
-                    self.tries.unsure = None;
-                    return Ok(shown.message);
+                if let Some(shown) = found.pieces.into_iter().nth(index) {
+                    // It may show another form of the answer, or its draft. If the edit fails, the post stays uncertain.
+                    let edited = if shown.shows(piece) {
+                        Edited::Done
+                    } else {
+                        self.edit(job, &shown.message, piece, until).await?
+                    };
+                    match edited {
+                        Edited::Done => {
+                            self.tries.unsure = None;
+                            return Ok(shown.message);
+                        }
+                        Edited::Gone => {}
+                        Edited::Refused => self.discard(&job.outgoing.place, &shown.message).await,
+                    }
+                    // The platform may still return the removed message for its nonce.
+                    if let PostRequest::Create { nonce, .. } = &mut request {
+                        *nonce = job.task.nonce(index, true);
+                    }
                 }
                 self.tries.unsure = None;
             }

@@ -199,7 +199,12 @@ impl Courier {
         };
         if !found.pieces.is_empty() {
             drawn.doubtful = found.pieces.len() < pieces.len();
-            drawn.shown = found.pieces;
+            // A message that was removed on purpose stays removed.
+            let removed = std::mem::replace(&mut drawn.shown, found.pieces);
+            for (shown, before) in drawn.shown.iter_mut().zip(&removed) {
+                shown.gone |= before.gone;
+            }
+            drawn.shown.extend(removed.into_iter().skip(drawn.shown.len()).take_while(|shown| shown.gone));
             drawn.first_visible.get_or_insert_with(Instant::now);
         }
         true

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 use serde_json::{Map, Value, json};
 
-use super::state::bot_of;
+use super::state::{FOREIGN_ADMIN, bot_of};
 use super::{Arguments, Fault, OTHER_BOT, TEAM, Workspace};
 
 /// Performs a call.
@@ -112,8 +112,9 @@ impl Workspace {
             }
             "users.info" => {
                 let person = self.state.lock().person(&of("user"));
+                let team = if person.id == FOREIGN_ADMIN { "T0OTHER" } else { TEAM };
                 fine(json!({"user": {
-                    "id": person.id, "name": person.id.to_lowercase(), "locale": "en-US", "is_admin": person.admin,
+                    "id": person.id, "team_id": team, "name": person.id.to_lowercase(), "locale": "en-US", "is_admin": person.admin,
                     "is_bot": person.id == OTHER_BOT,
                     "profile": {"display_name": person.name},
                 }}))

@@ -10,6 +10,10 @@ use tokio::time::Instant;
 use super::{Arguments, BOT, Fault, Message, OTHER_BOT, Options, Person};
 
 /// The maximum number of messages.
+/// The member who administers this workspace.
+const OWN_ADMIN: &str = "UADMIN";
+/// A member of shared channels who administers another workspace.
+pub const FOREIGN_ADMIN: &str = "UFOREIGN";
 const MESSAGES: usize = 2_000;
 /// The maximum number of messages for single members.
 const WHISPERS: usize = 500;
@@ -214,7 +218,7 @@ impl State {
         known.cloned().unwrap_or_else(|| Person {
             id: id.to_owned(),
             name: format!("name of {id}"),
-            admin: id == "UADMIN",
+            admin: [OWN_ADMIN, FOREIGN_ADMIN].contains(&id),
         })
     }
 

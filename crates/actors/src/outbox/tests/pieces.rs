@@ -141,6 +141,34 @@ async fn a_lost_answer_to_a_post_with_a_file_is_seen_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_post_with_an_unknown_outcome_becomes_the_smaller_form() {
+    let mut world = rich_world().await;
+    world.poster.post_goes(Go::LoseAnswer);
+    world.poster.post_goes(rejected(Rejection::Content));
+    world.deliver_parts("10", formula("Look:", "x^2"), false);
+    assert_eq!(world.told().await.1, Ok(1));
+    let shown = world.poster.ours(&place("42"));
+    assert!(shown.len() == 1 && shown[0].contains("x^2"), "{shown:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_post_that_is_found_later_and_cannot_be_edited_is_replaced() {
+    let mut world = rich_world().await;
+    world.poster.post_goes(Go::LoseAnswer);
+    world.poster.post_goes(rejected(Rejection::Content));
+    for _ in 0..16 {
+        world.poster.post_goes(transient());
+    }
+    // The edit of the message that is found.
+    world.poster.post_goes(rejected(Rejection::Content));
+    world.deliver_parts("10", formula("Look:", "x^2"), false);
+    assert_eq!(world.told().await.1, Ok(1));
+    let shown = world.poster.ours(&place("42"));
+    assert!(shown.len() == 1 && shown[0].contains("x^2"), "{shown:?}");
+    assert_eq!(world.poster.count(|request| matches!(request, PostRequest::Delete { .. })), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_has_buttons_is_not_told_in_words_where_files_are_refused() {
     use domain::outgoing::{Button, ButtonStyle};
 
