@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::history::Seen;
 use super::outside::{Answer, Way};
-use super::platform::{closed, us};
+use super::platform::{closed, place_number, us};
 use super::swarm::Port;
 use super::world::World;
 use domain::ids::Person;
@@ -106,7 +106,17 @@ impl Poster for SimulatedPoster {
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let late = || Err(PostError::Unsure("no answer in time".to_owned()));
-        tokio::time::timeout(TIMEOUT, self.send(request)).await.unwrap_or_else(|_| late())
+        let result = tokio::time::timeout(TIMEOUT, self.send(request)).await.unwrap_or_else(|_| late());
+        let place = match request {
+            PostRequest::Create { place, .. }
+            | PostRequest::Edit { place, .. }
+            | PostRequest::History { place, .. } => Some(place),
+            _ => None,
+        };
+        if let (Err(_), Some(place)) = (&result, place) {
+            self.0.record(Seen::Unposted { place: place_number(place) });
+        }
+        result
     }
 }
 

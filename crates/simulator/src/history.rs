@@ -51,6 +51,8 @@ pub enum Seen {
     Called { number: Number, kind: Kind },
     /// A message of the bot appeared or changed.
     Shown { message: u64, place: u64, reply_to: Option<u64>, text: String, apology: bool },
+    /// A post, an edit or a search in a place failed, or its outcome stayed unknown.
+    Unposted { place: u64 },
     /// A message of the bot disappeared.
     Hidden { message: u64 },
     /// The bot added a reaction to a message.

@@ -282,6 +282,11 @@ fn place_id(place: u64) -> Place {
     Place::new(DOOR, (FIRST + place).to_string())
 }
 
+/// Returns the number of a place in the events of a life.
+pub fn place_number(place: &Place) -> u64 {
+    number(&place.id) - FIRST
+}
+
 fn number(id: &str) -> u64 {
     id.parse().unwrap_or(0)
 }

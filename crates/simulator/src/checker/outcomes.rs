@@ -22,6 +22,9 @@ struct Visible {
 /// The time that a write may wait for the commit that it is part of, in milliseconds.
 const GATHERED_FOR: u64 = 20;
 
+/// The failed posts in a place after which an answer may be passed by later ones.
+const PASSED_AFTER: usize = 2;
+
 /// The state of the channels at one time.
 #[derive(Default)]
 struct Channels {
@@ -36,6 +39,8 @@ struct Channels {
     prompted: BTreeMap<Number, Vec<u64>>,
     /// The times at which sessions of the platform began.
     sessions: Vec<u64>,
+    /// The places and times of posts that failed.
+    unposted: Vec<(u64, u64)>,
     /// The times at which processes ended.
     ends: Vec<u64>,
     /// The times, to the end of a process, in which no commit was accepted.
@@ -64,6 +69,7 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
                 channels.unsaved.extend(under_way.map(|since| (since, *at)));
             }
             Seen::NewSession => channels.sessions.push(*at),
+            Seen::Unposted { place } => channels.unposted.push((*place, *at)),
             Seen::Reacted { message } => drop(channels.reacted.insert(*message, *at)),
             Seen::Prompted { number, .. } => channels.prompted.entry(*number).or_default().push(*at),
             _ => {}
@@ -215,18 +221,23 @@ impl Channels {
     }
 
     /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others pass,
-    /// and so does one that a lost session did not deliver, until it is read back.
+    /// and so does one that a lost session did not deliver, until it is read back, and one whose posts fail repeatedly.
     fn out_of_order(&self, questions: &Questions) -> Vec<Finding> {
         let mut newest: BTreeMap<(u64, u64), (Number, u64)> = BTreeMap::new();
         let read_back = |earlier: Number, until: u64| {
             let asked = questions.get(&earlier).map_or(0, |question| question.asked);
             self.sessions.iter().any(|began| (asked..=until).contains(began))
         };
+        let is_passed = |earlier: Number, (place, until): (u64, u64)| {
+            let asked = questions.get(&earlier).map_or(0, |question| question.asked);
+            let failed = self.unposted.iter().filter(|(at, time)| *at == place && (asked..=until).contains(time));
+            failed.count() >= PASSED_AFTER
+        };
         let mut findings = Vec::new();
         for question in questions.values().filter(|question| question.kind != Kind::Pay) {
             let Some(first) = self.stands.get(&question.number) else { continue };
             let last = newest.entry((question.member, question.place)).or_insert((question.number, *first));
-            if last.1 > *first && !read_back(last.0, *first) {
+            if last.1 > *first && !read_back(last.0, *first) && !is_passed(last.0, (question.place, *first)) {
                 let why = format!("its answer appeared before that of question {}", last.0);
                 findings.push(Finding { promise: Promise::InOrder, number: question.number, at: *first, why });
             } else {

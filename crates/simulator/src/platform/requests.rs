@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Message, Platform, State, US, message_id, number, place_id};
+use super::{Message, Platform, State, US, message_id, number, place_id, place_number};
 use crate::history::Seen;
 use crate::outside::Outside;
 use domain::ids::{MessageId, Place};
@@ -94,7 +94,7 @@ impl State {
             Some(id) => Some(self.live(id).ok_or_else(not_replied)?.id),
             None => None,
         };
-        let place = number(&place.id) - super::FIRST;
+        let place = place_number(place);
         let id = self.post(place, US, String::new(), now, reply_to);
         self.nonces.insert(nonce.to_owned(), (id, now));
         if let Some(message) = self.messages.last_mut() {
