@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::doubtful::Doubtful;
-use self::entry::{HandOver, JournalEntry, Stage, open_turn};
+use self::entry::{HandOver, JournalEntry, Stage, Visible, open_turn};
 use self::parking::ParkedNow;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::clearance;
@@ -76,6 +76,9 @@ use ports::{Adopted, Clock, Pace, Scanned, Store, StoreStatus, Subject, Turns, U
 use telemetry::events::GATEWAY_DROPPED;
 use tokio::time::Instant;
 
+/// The age of a question from which an earlier process may have begun its answer, or handled a request to forget it,
+/// although no record of the turn was stored.
+const READ_BACK: Duration = Duration::from_secs(5);
 /// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
 /// receipts return their events, answers are requested again, and posts are found in their channel.
 const EARLY_MAX: usize = 20_000;
@@ -438,6 +441,9 @@ impl Journal {
         let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));
         let mut entry = JournalEntry::new(turn, answer, permit);
         entry.clearance = self.clearance(&entry.turn, kept.clone());
+        if entry.turn.trigger.is_asked() && self.clock.now().since(entry.turn.at) >= READ_BACK {
+            entry.visible = Visible::Perhaps;
+        }
         let receipt = if Defect::EarlyReceipt.is_planted() {
             receipt.settle();
             Receipt::new(|_| {})

@@ -604,6 +604,26 @@ async fn the_second_work_on_a_posted_turn_is_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_earlier_process_may_have_begun_the_answer_to_a_question_that_is_read_back() {
+    let mut world = world(MemoryStore::new()).await;
+    let (fresh, mut old) = (turn("10", "7", "42"), turn("11", "7", "42"));
+    old.at.0 -= 60_000;
+    for (question, looks) in [(&fresh, false), (&old, true)] {
+        world.accept(question);
+        let offered = loop {
+            match world.rate_limiter.now().await {
+                Some(RateLimiterMsg::Admit(offered)) => break offered,
+                Some(_) => {}
+                None => panic!("it is offered"),
+            }
+        };
+        assert_eq!(offered.again, looks, "it reads requests to forget, and its drafts read the channel");
+        world.answered(question, "hello");
+        assert_eq!(world.delivery().await, Some((question.id.id.to_string(), "hello".into(), looks)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_can_never_be_posted_is_closed_and_counted_as_failed() {
     let log = Log::capture();
     let world = world(MemoryStore::new()).await;

@@ -101,7 +101,7 @@ impl Courier {
         }
         let drawn = job.drawn.clone().unwrap_or_default();
         let found = VisibleAnswer { pieces: drawn.shown, doubled: false };
-        let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
+        let (begun_by, doubtful, first_visible) = (drawn.begun, drawn.doubtful, drawn.first_visible);
         let mut progress =
             Progress { found, doubtful, first_visible, has_extras: false, looked: false, form: Form::Whole };
         let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
@@ -135,7 +135,7 @@ impl Courier {
             Err(PostFailure::Refused(reason)) => End::Refused(reason),
             Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
         };
-        job.drawn = Some(Drawn { shown: found.pieces, doubtful, first_visible, ..Drawn::default() });
+        job.drawn = Some(Drawn { shown: found.pieces, begun: begun_by, doubtful, first_visible, ..Drawn::default() });
         Returned { job, track, end }
     }
 
@@ -197,8 +197,13 @@ impl Courier {
         let check = job.check
             && job.nonce_until.is_none_or(|until| until <= Instant::now())
             && !Defect::BlindRepeat.is_planted();
-        if progress.found.pieces.is_empty() && !progress.looked && (check || progress.doubtful) {
-            progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
+        let known = progress.found.pieces.len();
+        // An earlier outbox may have posted further messages of a draft.
+        let continues = known > 0 && known < pieces.len() && job.is_of_earlier_draft();
+        if !progress.looked && (continues || (known == 0 && (check || progress.doubtful))) {
+            let found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
+            progress.found.pieces.extend(found.pieces.into_iter().skip(known));
+            progress.found.doubled |= found.doubled;
             if progress.found.pieces.is_empty() && check && self.trigger_is_gone(job).await {
                 return Err(PostFailure::TriggerGone);
             }

@@ -30,7 +30,7 @@ const CLOCKS_APART: Duration = Duration::from_secs(5);
 pub(super) enum Anchor<'a> {
     /// The first message replies to this message.
     Trigger(&'a MessageId),
-    /// The same, and the last piece is still being written: a message may show more of it.
+    /// The same, and messages may show drafts, which can also contain more than their piece.
     Growing(&'a MessageId),
     /// No reply: the first message has the text of the first piece, was posted after this time, and is not in this
     /// list of answers to others.
@@ -166,8 +166,8 @@ impl VisibleAnswer {
         // Only first pieces are replies, so an answer to another message never matches.
         let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
         let mut further = further.as_slice();
-        for (index, piece) in pieces.iter().enumerate().skip(1) {
-            let grows = matches!(anchor, Anchor::Growing(_)) && index + 1 == pieces.len();
+        let grows = matches!(anchor, Anchor::Growing(_));
+        for piece in pieces.iter().skip(1) {
             let is_part = |posted: &Posted| {
                 is_beginning(&posted.text, &piece.text) || (grows && is_beginning(&piece.text, &posted.text))
             };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::drafts::Drawn;
+use super::drafts::{Begun, Drawn};
 use super::found::Anchor;
 use super::pace::Track;
 use super::pacer::Payer;
@@ -119,6 +119,7 @@ impl Job {
     /// Returns the feature that distinguishes its messages from others in their place.
     pub(super) fn anchor(&self) -> Anchor<'_> {
         match (&self.outgoing.reply_to, self.since) {
+            (Some(trigger), _) if self.drawn.is_some() => Anchor::Growing(trigger),
             (Some(trigger), _) => Anchor::Trigger(trigger),
             (None, Some(since)) => Anchor::Words(since, &self.others),
             (None, None) => Anchor::Nothing,
@@ -142,6 +143,11 @@ impl Job {
     /// True if some of it may be in the channel.
     fn may_have_begun(&self) -> bool {
         self.check || self.edited || self.panicked || self.drawn.is_some() || self.tries.begun.is_some()
+    }
+
+    /// True if an earlier outbox may have posted further messages of its draft.
+    pub(super) fn is_of_earlier_draft(&self) -> bool {
+        self.drawn.as_ref().is_some_and(|drawn| drawn.begun == Begun::Earlier)
     }
 
     /// True if the answers of its place pass it.

@@ -104,7 +104,7 @@ fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     rows.iter().find(|row| policy.among.contains(&row.key)).map(|row| row.key.clone())
 }
 
-/// Records the requests to forget this question that are in the store: the process that began this turn may have ended.
+/// Records the requests to forget this question that are in the store: an earlier process may have handled them.
 /// If they cannot be read in time, the check after the save removes the exchange.
 pub(super) async fn take_up_requests(parts: &TurnParts, turn: &Turn) {
     let Turn { person, place, at, .. } = turn;
