@@ -18,17 +18,17 @@ use domain::notice::workspace::{SUGGESTED_PROMPTS, WORKING};
 
 /// The time after which the same is shown again. Slack removes a status after two minutes, and when the bot posts.
 const AGAIN: Duration = Duration::from_secs(60);
-/// The time for which a workspace that refused a status is not asked again.
+/// The time for which a workspace that refused such a request is not asked again.
 const REFUSED: Duration = Duration::from_secs(3_600);
 /// The most places that are remembered.
 const MOST: usize = 1_000;
 
 /// The pauses of one kind of request about places, such as the statuses of threads.
 #[derive(Default)]
-pub(super) struct Pauses(Mutex<Shown>);
+pub(super) struct Pauses(Mutex<Requests>);
 
 #[derive(Default)]
-struct Shown {
+struct Requests {
     places: HashMap<Place, Instant>,
     refused: Option<Instant>,
 }
@@ -36,17 +36,18 @@ struct Shown {
 impl Pauses {
     /// True if the request about a place is due; counts it as made.
     fn is_due(&self, place: &Place, now: Instant) -> bool {
-        let mut shown = self.0.lock();
-        if shown.refused.is_some_and(|until| until > now) {
+        let mut requests = self.0.lock();
+        if requests.refused.is_some_and(|until| until > now) {
             return false;
         }
-        if shown.places.len() >= MOST {
-            shown.places.retain(|_, at| now.duration_since(*at) < AGAIN);
+        if requests.places.len() >= MOST {
+            requests.places.retain(|_, at| now.duration_since(*at) < AGAIN);
         }
-        if shown.places.len() >= MOST || shown.places.get(place).is_some_and(|at| now.duration_since(*at) < AGAIN) {
+        if requests.places.len() >= MOST || requests.places.get(place).is_some_and(|at| now.duration_since(*at) < AGAIN)
+        {
             return false;
         }
-        shown.places.insert(place.clone(), now);
+        requests.places.insert(place.clone(), now);
         true
     }
 
@@ -87,12 +88,18 @@ impl Slack {
 
     /// Suggests prompts in a direct conversation, at most once a minute. A failure is silent: the member can type.
     pub(super) async fn suggest(&self, channel: &str) {
-        if !self.prompts.is_due(&ids::channel(channel), Instant::now()) {
+        let now = Instant::now();
+        if !self.prompts.is_due(&ids::channel(channel), now) {
             return;
         }
         // With a thread, the call of an app with this view has no effect.
         let arguments: Arguments<'_> = vec![("channel_id", channel.into()), ("prompts", prompts().to_string().into())];
-        let _ = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
+        let suggested = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
+        if let Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) = suggested
+            && !error.concerns_place()
+        {
+            self.prompts.refuse(now);
+        }
     }
 }
 

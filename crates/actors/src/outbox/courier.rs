@@ -101,7 +101,7 @@ impl Courier {
         }
         let drawn = job.drawn.clone().unwrap_or_default();
         let found = VisibleAnswer { pieces: drawn.shown, doubled: false };
-        let (begun_by, doubtful, first_visible) = (drawn.begun, drawn.doubtful, drawn.first_visible);
+        let (origin, doubtful, first_visible) = (drawn.origin, drawn.doubtful, drawn.first_visible);
         let mut progress =
             Progress { found, doubtful, first_visible, has_extras: false, looked: false, form: Form::Whole };
         let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
@@ -135,7 +135,7 @@ impl Courier {
             Err(PostFailure::Refused(reason)) => End::Refused(reason),
             Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
         };
-        job.drawn = Some(Drawn { shown: found.pieces, begun: begun_by, doubtful, first_visible, ..Drawn::default() });
+        job.drawn = Some(Drawn { shown: found.pieces, origin, doubtful, first_visible, ..Drawn::default() });
         Returned { job, track, end }
     }
 

@@ -44,7 +44,7 @@ pub(super) struct Drawn {
     /// True if a further, unknown message may exist: its response was lost, or an earlier process posted it.
     pub doubtful: bool,
     /// The origin of its messages.
-    pub begun: Begun,
+    pub origin: Origin,
     /// The earliest time at which the first message may have been visible.
     pub first_visible: Option<Instant>,
     /// True if the platform rejected the draft: only the answer itself is tried again.
@@ -55,18 +55,18 @@ pub(super) struct Drawn {
 
 /// The origin of the messages of a draft.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Begun {
+pub(super) enum Origin {
     /// This outbox posted them.
     #[default]
-    Here,
+    ThisOutbox,
     /// An earlier outbox may have posted some: each further message is searched for before it is posted.
-    Earlier,
+    EarlierOutbox,
 }
 
 impl Drawn {
     /// Returns the state of a draft about which nothing is known.
     pub(super) fn forgotten() -> Self {
-        Self { doubtful: true, begun: Begun::Earlier, ..Self::default() }
+        Self { doubtful: true, origin: Origin::EarlierOutbox, ..Self::default() }
     }
 
     /// Returns the state after a request with an unknown outcome.

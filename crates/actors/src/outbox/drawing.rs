@@ -5,7 +5,7 @@
 use tokio::time::Instant;
 
 use super::courier::{Courier, LAID_OUT_HERE};
-use super::drafts::{Begun, Drawn, Room, Step};
+use super::drafts::{Drawn, Origin, Room, Step};
 use super::found::{Anchor, VisiblePiece};
 use super::job::Task;
 use super::pace::Track;
@@ -130,7 +130,7 @@ impl Courier {
         let limit = self.poster.capabilities().text_limit;
         let pieces = blocking_if(text.len() > LAID_OUT_HERE, move || draft::draft(&text, limit)).await;
         let continues = matches!(next_change(&drawn, &pieces), Some(Change::Create(index)) if index > 0);
-        if (drawn.doubtful || (drawn.begun == Begun::Earlier && continues)) && !pieces.is_empty() {
+        if (drawn.doubtful || (drawn.origin == Origin::EarlierOutbox && continues)) && !pieces.is_empty() {
             if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
                 drawn.behind = true;
                 return DraftReturn { place, turn, track, drawn };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::drafts::{Begun, Drawn};
+use super::drafts::{Drawn, Origin};
 use super::found::Anchor;
 use super::pace::Track;
 use super::pacer::Payer;
@@ -147,7 +147,7 @@ impl Job {
 
     /// True if an earlier outbox may have posted further messages of its draft.
     pub(super) fn is_of_earlier_draft(&self) -> bool {
-        self.drawn.as_ref().is_some_and(|drawn| drawn.begun == Begun::Earlier)
+        self.drawn.as_ref().is_some_and(|drawn| drawn.origin == Origin::EarlierOutbox)
     }
 
     /// True if the answers of its place pass it.

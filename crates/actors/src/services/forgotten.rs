@@ -5,8 +5,8 @@
 //!
 //! Other processes on the same store learn of a request from a record there ([`Wished`]): a turn reads it when it
 //! saves, while its answer is being posted, and removes the data to forget; a turn of an earlier process reads it before
-//! it continues. A request at the very moment of that read can be missed, so the process that handled it cleans up again once no earlier turn can be left
-//! (`commands/cleaning.rs`).
+//! it continues, and so does one whose question is read back. A request at the very moment of that read can be missed,
+//! so the process that handled it cleans up again once no earlier turn can be left (`commands/cleaning.rs`).
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
