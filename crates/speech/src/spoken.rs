@@ -152,10 +152,11 @@ fn link(rest: &str) -> Option<(&str, usize)> {
     (!text.contains('\n')).then_some((text, 1 + text.len() + 2 + end + 1))
 }
 
-/// Returns the length of a mark at the beginning of a line: of a heading, a quotation or a list.
+/// Returns the length of a mark at the beginning of a line: of a heading, a quotation, a list, or small text in Discord.
 fn mark_of_line(line: &str) -> Option<usize> {
     let hashes = line.len() - line.trim_start_matches('#').len();
     match line.as_bytes() {
+        [b'-', b'#', b' ', ..] => Some(2),
         [b'#', ..] if hashes <= 6 && line[hashes..].starts_with(' ') => Some(hashes),
         [b'>', ..] | [b'-' | b'*' | b'+', b' ', ..] => Some(1),
         _ => None,
@@ -183,6 +184,7 @@ mod tests {
         for (display, speech) in [
             ("**Done** :) 🎉", "Done:)"),
             ("# Heading", "Heading"),
+            ("-# small text\n-# and more", "small text and more"),
             ("> - quoted *item*", "quoted item"),
             ("see [the *docs*](https://a.example/b).", "see the docs."),
             ("![a cat](x.png) Look!", "Look!"),
