@@ -65,8 +65,9 @@ impl Journal {
             // A neighbour that is down gets the turn when its supervisor reports the restart, or, before its first
             // start, at the next sweep.
             Stage::Open { offers } => {
-                entry.offered_again |= again || *offers > 0;
-                let offered = OfferedTurn { turn: turn.clone(), again: again || *offers > 0, resumed: None };
+                let again = again || *offers > 0;
+                entry.offered_again |= again;
+                let offered = OfferedTurn { turn: turn.clone(), again, resumed: None };
                 entry.hand_over = HandOver::of(&self.rate_limiter.cast(RateLimiterMsg::Admit(Box::new(offered))));
                 *offers += u32::from(entry.hand_over == HandOver::Taken);
             }

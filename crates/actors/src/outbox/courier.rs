@@ -418,12 +418,13 @@ impl Courier {
                 self.tries.unsure.get_or_insert_with(Instant::now);
             }
             let of_reply = matches!(&error, PostError::Rejected { reason, .. } if reason.may_be_of_reply());
-            if of_reply && index == 0 && self.trigger_is_gone(job).await {
-                return Err(PostFailure::TriggerGone);
-            }
             match self.wait_or_refuse(error, piece, attempt, until).await {
                 // The platform may reject only the reply reference.
-                Err(PostFailure::Request(_)) if of_reply && drop_reply(&mut request) => {}
+                Err(PostFailure::Request(_)) if of_reply && drop_reply(&mut request) => {
+                    if self.trigger_is_gone(job).await {
+                        return Err(PostFailure::TriggerGone);
+                    }
+                }
                 outcome => outcome?,
             }
             attempt += 1;

@@ -119,7 +119,7 @@ impl Job {
     /// Returns the feature that distinguishes its messages from others in their place.
     pub(super) fn anchor(&self) -> Anchor<'_> {
         match (&self.outgoing.reply_to, self.since) {
-            (Some(trigger), _) if self.drawn.is_some() => Anchor::Growing(trigger),
+            (Some(trigger), _) if self.is_of_earlier_draft() => Anchor::Growing(trigger),
             (Some(trigger), _) => Anchor::Trigger(trigger),
             (None, Some(since)) => Anchor::Words(since, &self.others),
             (None, None) => Anchor::Nothing,
