@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -192,12 +193,13 @@ impl Call {
     /// the platform does not report that later. A member whose channel cannot be read counts as absent.
     pub(crate) async fn forget_absent(&self, calls: &dyn VoiceCalls) {
         let agreed: Vec<Person> = self.speakers.lock().keys().cloned().collect();
-        for person in agreed {
-            let channel = calls.channel_of(&self.room.guild, &person).await;
+        let each = agreed.iter().map(async |person| {
+            let channel = calls.channel_of(&self.room.guild, person).await;
             if channel.as_ref().ok().and_then(Option::as_ref) != Some(&self.room.channel) {
-                self.forget(&person);
+                self.forget(person);
             }
-        }
+        });
+        join_all(each).await;
     }
 
     /// Publishes the members who agree, under the lock, so that the last change is the last one sent.
