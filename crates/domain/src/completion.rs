@@ -35,6 +35,9 @@ pub struct Request {
 /// The name of the function whose arguments are the answer. No tool has it: names of tool servers contain `__`.
 pub const ANSWER_FUNCTION: &str = "give_answer";
 
+/// The largest plausible number of tokens that a service reports: no model has a window of this size.
+pub const SANE_TOKENS: u64 = 10_000_000;
+
 /// The requirement to call one of the offered tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -5,10 +5,7 @@ use serde::de::{IgnoredAny, MapAccess};
 use serde_json::Value;
 
 use crate::lenient::{Lenient, Read, Text};
-use domain::completion::{self, Usage};
-
-/// The largest plausible number of tokens: no model has a window of this size.
-const SANE_TOKENS: u64 = 10_000_000;
+use domain::completion::{self, SANE_TOKENS, Usage};
 
 /// Reported token counts without implausible ones.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,35 +6,36 @@
 //!
 //! Source: the reference of OpenAI's Images API (`/images/generations`, `/images/edits`, `usage` of their responses).
 
-use std::borrow::Cow;
+mod answer;
+mod prices;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderValue};
 use reqwest::multipart::{Form, Part as FormPart};
 use reqwest::{RequestBuilder, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
+use self::answer::read;
+pub use self::prices::Prices;
+use self::prices::Usage;
 use super::{BuiltInTool, arguments, reads};
-use crate::client::{ServiceClient, below, body, masked, parsed, reason};
+use crate::client::{ServiceClient, below, body, masked, reason};
 use domain::completion::Picture;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
-use ports::{Bill, Meter, PaidWork, WorkPayer, WorkRefused, micros};
+use ports::{Bill, Meter, PaidWork, WorkPayer, WorkRefused};
 use telemetry::events::IMAGE_FAILED;
 
 /// Maximum size of a response, in bytes: a picture of 4 MiB as text, with the fields beside it.
 const ANSWER_BYTES: usize = 6 * 1024 * 1024;
-/// Maximum size of a picture, in bytes.
-const IMAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Maximum number of responses of one row that are read at the same time: further ones wait in their connections.
 const ANSWERS_MAX: usize = 4;
 /// Maximum length of a description, in characters.
@@ -61,49 +62,15 @@ pub struct Row {
     pub prices: Option<Prices>,
 }
 
-/// The prices of one image model, in dollars.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prices {
-    /// The price of one picture: it is reserved, and it is the cost if the endpoint reports no tokens.
-    pub picture: f64,
-    /// The price per million tokens of a description.
-    pub input: Option<f64>,
-    /// The price per million tokens of a picture that is edited. `None`: the price of a description.
-    pub input_picture: Option<f64>,
-    /// The price per million tokens of a picture that is returned.
-    pub output: Option<f64>,
-}
-
-/// The tokens of one picture, as the endpoint reports them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Usage {
-    text: u64,
-    /// Those of the picture that is edited.
-    picture: u64,
-    output: u64,
-}
-
 impl Row {
     /// Returns the cost of one picture in millionths of a dollar.
     fn micros(&self, usage: Option<Usage>) -> u64 {
-        let Some(Prices { picture, input, input_picture, output }) = self.prices else { return 0 };
-        match usage.filter(|_| input.or(input_picture).or(output).is_some()) {
-            Some(usage) => {
-                let parts = [(input, usage.text), (input_picture.or(input), usage.picture), (output, usage.output)];
-                parts.into_iter().map(|(price, tokens)| micros(price, as_amount(tokens))).fold(0, u64::saturating_add)
-            }
-            None => micros(Some(picture), 1e6),
-        }
+        self.prices.map_or(0, |prices| prices.micros(usage))
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "the tokens of one picture are far below 2^52")]
-const fn as_amount(tokens: u64) -> f64 {
-    tokens as f64
-}
-
-/// Creates the tools: one that creates pictures if there is a row, and one that edits them if a row can. Nothing is opened before the
-/// first call. The meter counts the cost for the caller.
+/// Creates the tools: one that creates pictures if there is a row, and one that edits them if a row can. Nothing is
+/// opened before the first call. The meter counts the cost for the caller.
 #[must_use]
 pub fn tools(rows: Vec<Row>, meter: &Meter) -> Vec<Box<dyn BuiltInTool>> {
     let edits = rows.iter().any(|row| row.edits);
@@ -349,57 +316,6 @@ impl ImageModel {
     }
 }
 
-/// An answer of the endpoint.
-#[derive(Deserialize)]
-struct Answer<'a> {
-    #[serde(borrow)]
-    data: Option<Vec<Made<'a>>>,
-    error: Option<Value>,
-    usage: Option<Value>,
-}
-
-/// A picture in an answer, as text that is not copied.
-#[derive(Deserialize)]
-struct Made<'a> {
-    #[serde(borrow)]
-    b64_json: Option<Encoded<'a>>,
-}
-
-/// A text that is borrowed if it has no escapes. Serde borrows a [`Cow`] only directly in a field.
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Encoded<'a>(#[serde(borrow)] Cow<'a, str>);
-
-/// Returns the tokens that an answer reports. A count that is no number is none.
-fn usage(reported: &Value) -> Option<Usage> {
-    let output = reported["output_tokens"].as_u64()?;
-    let (all, details) = (reported["input_tokens"].as_u64().unwrap_or_default(), &reported["input_tokens_details"]);
-    let picture = details["image_tokens"].as_u64().unwrap_or_default();
-    Some(Usage { text: details["text_tokens"].as_u64().unwrap_or(all.saturating_sub(picture)), picture, output })
-}
-
-/// Returns the picture in an answer, with its tokens.
-///
-/// # Errors
-/// What the answer says about the failure.
-fn read(body: &[u8]) -> Result<(Image, Option<Usage>), String> {
-    let answer: Answer<'_> = parsed(body)?;
-    let usage = answer.usage.as_ref().and_then(usage);
-    let Some(encoded) =
-        answer.data.into_iter().flatten().next().and_then(|made| made.b64_json).map(|Encoded(text)| text)
-    else {
-        let error = answer.error.unwrap_or_default();
-        let words = error.get("message").unwrap_or(&error).as_str();
-        return Err(words.unwrap_or("its answer contains no picture").to_owned());
-    };
-    let bytes = STANDARD.decode(encoded.as_bytes()).map_err(|_| "its picture is not encoded in base64".to_owned())?;
-    if bytes.len() > IMAGE_BYTES {
-        return Err(format!("its picture is longer than {IMAGE_BYTES} bytes"));
-    }
-    let pixels = domain::attachment::Pixels::of(&bytes).map_err(|_| "its answer is no picture".to_owned())?;
-    Ok((Image { mime: pixels.mime.to_owned(), bytes: bytes.into() }, usage))
-}
-
 #[cfg(test)]
 mod tests {
     use tokio::sync::mpsc;
@@ -409,25 +325,6 @@ mod tests {
     use domain::tool::Effect;
     use domain::tool::testing::on_behalf;
     use ports::{WorkMetering, WorkReservation};
-
-    #[test]
-    fn an_answer_without_a_picture_says_why() {
-        let long = format!(r#"{{"data": [{{"b64_json": "{}"}}]}}"#, STANDARD.encode(vec![0; IMAGE_BYTES + 1]));
-        let many = format!(r#"{{"error": [{}0]}}"#, r#"{"a":0},"#.repeat(700_000));
-        for (answer, reason) in [
-            ("<html>", "its answer is not JSON"),
-            ("{}", "its answer contains no picture"),
-            (r#"{"data": [{"url": "http://169.254.169.254/"}]}"#, "its answer contains no picture"),
-            (r#"{"error": {"message": "billing limit"}}"#, "billing limit"),
-            (r#"{"error": "no such model"}"#, "no such model"),
-            (r#"{"data": [{"b64_json": "%%%"}]}"#, "its picture is not encoded in base64"),
-            (r#"{"data": [{"b64_json": "PGh0bWw+"}]}"#, "its answer is no picture"),
-            (&long, "its picture is longer than 4194304 bytes"),
-            (&many, "its answer has too many values"),
-        ] {
-            assert_eq!(read(answer.as_bytes()).unwrap_err(), reason);
-        }
-    }
 
     #[test]
     fn a_call_may_take_the_time_of_all_rows_that_can_do_it() {
@@ -519,36 +416,6 @@ mod tests {
         let refused = tools(vec![row("silent", 0.05)], &meter)[0].call(&request).await.unwrap();
         let words = "no picture was made: the caller's limit of costs is reached; it has room again in 2 minutes";
         assert_eq!((refused.to_text().as_str(), told.try_recv().is_err()), (words, true));
-    }
-
-    #[test]
-    fn a_picture_costs_its_tokens_if_they_are_reported_and_priced_and_its_price_otherwise() {
-        let row = |prices| Row {
-            url: "https://images.example/v1/".parse().unwrap(),
-            here: false,
-            key: None,
-            model: "m".to_owned(),
-            edits: true,
-            timeout: Duration::from_secs(1),
-            prices,
-        };
-        let each = Prices { picture: 0.04, input: None, input_picture: None, output: None };
-        let tokens = Prices { input: Some(5.0), input_picture: Some(10.0), output: Some(40.0), ..each };
-        let told = |json: Value| usage(&json);
-        let edited = told(
-            json!({"input_tokens": 373, "output_tokens": 1_056, "input_tokens_details": {"text_tokens": 50, "image_tokens": 323}}),
-        );
-        assert_eq!(edited, Some(Usage { text: 50, picture: 323, output: 1_056 }));
-        assert_eq!(row(Some(tokens)).micros(edited), 50 * 5 + 323 * 10 + 1_056 * 40);
-        assert_eq!(row(Some(Prices { input_picture: None, ..tokens })).micros(edited), 373 * 5 + 1_056 * 40);
-        let bare = told(json!({"input_tokens": 50, "output_tokens": 1_056}));
-        assert_eq!(row(Some(tokens)).micros(bare), 50 * 5 + 1_056 * 40);
-        for none in [json!(null), json!({"output_tokens": "many"}), json!({"output_tokens": -1}), json!([])] {
-            assert_eq!(row(Some(tokens)).micros(told(none)), 40_000);
-        }
-        assert_eq!((row(Some(each)).micros(edited), row(None).micros(edited)), (40_000, 0));
-        let endless = Some(Usage { text: u64::MAX, picture: u64::MAX, output: u64::MAX });
-        assert_eq!(row(Some(tokens)).micros(endless), u64::MAX);
     }
 
     #[tokio::test]
