@@ -72,8 +72,12 @@ pub(crate) fn configured(
 pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
-    own.extend(images::tools(image_models(settings, lookup)?, &None));
+    let own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice));
+    let (mut own, pictures) = match (own, image_models(settings, lookup)) {
+        (Ok(own), Ok(pictures)) => (own, pictures),
+        (own, pictures) => return Err([own.err(), pictures.err()].into_iter().flatten().flatten().collect()),
+    };
+    own.extend(images::tools(pictures, &None));
     let none: Arc<dyn Facts> = Arc::new(NoFacts);
     own.extend(memory(settings, &none));
     let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
