@@ -24,8 +24,8 @@ pub fn lay_out(parts: &[Part], door: &Capabilities) -> Vec<Piece> {
     layout.pieces()
 }
 
-/// Returns an answer as one text, for readers without messages. Text beyond the limit of characters of a message is split as
-/// in [`lay_out`].
+/// Returns an answer as one text, for readers without messages. Text beyond the limit of characters of a message is
+/// split as in [`lay_out`].
 #[must_use]
 pub fn as_text(parts: &[Part], text_limit: usize) -> String {
     let mut texts = lay_out(parts, &Capabilities::text_only(text_limit)).into_iter().map(|piece| piece.text);

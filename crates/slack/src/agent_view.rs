@@ -56,8 +56,11 @@ impl Pauses {
         self.0.lock().places.remove(thread);
     }
 
-    fn refuse(&self, now: Instant) {
-        self.0.lock().refused = Some(now + REFUSED);
+    /// Notes that a request was refused. A refusal that concerns its place alone says nothing about other places.
+    fn refuse(&self, error: &CallError, now: Instant) {
+        if !error.concerns_place() {
+            self.0.lock().refused = Some(now + REFUSED);
+        }
     }
 }
 
@@ -77,9 +80,7 @@ impl Slack {
         // A repeated status has the same effect.
         match self.api.call::<Nothing>(Call::reads("assistant.threads.setStatus"), arguments).await {
             Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) => {
-                if !error.concerns_place() {
-                    self.statuses.refuse(now);
-                }
+                self.statuses.refuse(&error, now);
                 Ok(())
             }
             done => done.map(|Nothing {}| ()),
@@ -95,10 +96,8 @@ impl Slack {
         // With a thread, the call of an app with this view has no effect.
         let arguments: Arguments<'_> = vec![("channel_id", channel.into()), ("prompts", prompts().to_string().into())];
         let suggested = self.api.call::<Nothing>(Call::reads("assistant.threads.setSuggestedPrompts"), arguments).await;
-        if let Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) = suggested
-            && !error.concerns_place()
-        {
-            self.prompts.refuse(now);
+        if let Err(error @ (CallError::Refused(_) | CallError::Unexplained(_))) = suggested {
+            self.prompts.refuse(&error, now);
         }
     }
 }
@@ -119,7 +118,7 @@ mod tests {
         assert!(statuses.is_due(&thread, now + AGAIN));
         statuses.posted(&thread);
         assert!(statuses.is_due(&thread, now + AGAIN));
-        statuses.refuse(now);
+        statuses.refuse(&CallError::Unexplained("a proxy refuses it".to_owned()), now);
         assert!(!statuses.is_due(&ids::thread("C1", "2.5"), now + AGAIN));
     }
 }

@@ -72,7 +72,8 @@ impl Synthesis {
     }
 
     /// Begins to synthesize a text, which this person pays for; a cached one is free, but needs a permit as well, because
-    /// its audio is held until it is read. Dropping the clip cancels it, and frees its permit. A session therefore starts the next clip only when the one before has [begun](Clip::has_begun).
+    /// its audio is held until it is read. Dropping the clip cancels it, and frees its permit. A session therefore starts
+    /// the next clip only when the one before has [begun](Clip::has_begun).
     #[must_use]
     pub fn start(self: &Arc<Self>, text: &str, payer: impl Into<WorkPayer>) -> Clip {
         let key = Cache::key(text);
@@ -89,10 +90,9 @@ impl Synthesis {
         let reserved = (!is_cached).then(|| bill.as_mut().poll(&mut Context::from_waker(Waker::noop())));
         Clip::recorded(permit, move |recorder| async move {
             if is_cached {
-                let Ok(permit) = timeout(PERMIT_TIMEOUT, this.permits.wait(Some(&payer.person))).await else {
-                    return recorder.end(Err(Failure::Late));
-                };
-                recorder.begin(permit);
+                if let Err(late) = this.begin(&recorder, &payer).await {
+                    return recorder.end(Err(late));
+                }
                 let cached = this.cache.lock().get(&key);
                 if let Some((format, bytes)) = cached {
                     return recorder.end(recorder.push(format, &bytes));
@@ -106,11 +106,8 @@ impl Synthesis {
                 Ok(bill) => bill,
                 Err(failure) => return recorder.end(Err(failure)),
             };
-            if !recorder.has_begun() {
-                let Ok(permit) = timeout(PERMIT_TIMEOUT, this.permits.wait(Some(&payer.person))).await else {
-                    return recorder.end(Err(Failure::Late));
-                };
-                recorder.begin(permit);
+            if let Err(late) = this.begin(&recorder, &payer).await {
+                return recorder.end(Err(late));
             }
             let result = this.record(&text, &mut bill, &recorder).await;
             if let (Ok(format), Some(bytes)) = (&result, recorder.recorded()) {
@@ -118,6 +115,15 @@ impl Synthesis {
             }
             recorder.end(result.map(drop));
         })
+    }
+
+    /// Waits for the permit of a recording that has none.
+    async fn begin(&self, recorder: &Recorder, payer: &WorkPayer) -> Result<(), Failure> {
+        if !recorder.has_begun() {
+            let permit = timeout(PERMIT_TIMEOUT, self.permits.wait(Some(&payer.person))).await;
+            recorder.begin(permit.map_err(|_| Failure::Late)?);
+        }
+        Ok(())
     }
 
     /// Reserves the cost of a text: that of the most expensive voice.

@@ -1,5 +1,6 @@
-//! The cost of work with a price of its own, such as speech and pictures, within the limits of its payer and charged to the payer in the ledger. As for embeddings, no record
-//! is kept: if the process ends in between, a reservation counts until it leaves its window.
+//! The cost of work with a price of its own, such as speech and pictures, within the limits of its payer and charged to
+//! the payer in the ledger. As for embeddings, no record is kept: if the process ends in between, a reservation counts
+//! until it leaves its window.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -121,8 +122,8 @@ impl WorkCosts {
     }
 }
 
-/// Returns the accounts that work counts in, with its cost: those of dollars, and those of calls whose rows name speech or
-/// hearing. A pattern such as `*` stands for tools, and does not name it.
+/// Returns the accounts that work counts in, with its cost: those of dollars, and those of calls whose rows name speech
+/// or hearing. A pattern such as `*` stands for tools, and does not name it.
 fn shares(
     budgets: &[Budget],
     payer: Payer<'_>,

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 
 use super::{Arguments, BOT, Fault, Message, OTHER_BOT, Options, Person};
 
-/// The maximum number of messages.
 /// The member who administers this workspace.
 const OWN_ADMIN: &str = "UADMIN";
 /// A member of shared channels who administers another workspace.
 pub const FOREIGN_ADMIN: &str = "UFOREIGN";
+/// The maximum number of messages.
 const MESSAGES: usize = 2_000;
 /// The maximum number of messages for single members.
 const WHISPERS: usize = 500;

@@ -220,8 +220,9 @@ impl Channels {
         replies.any(|visible| tokens(&visible.text).is_empty())
     }
 
-    /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others pass,
-    /// and so does one that a lost session did not deliver, until it is read back, and one whose posts fail repeatedly.
+    /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others
+    /// pass, and so does one that a lost session did not deliver, until it is read back, and one whose posts fail
+    /// repeatedly.
     fn out_of_order(&self, questions: &Questions) -> Vec<Finding> {
         let mut newest: BTreeMap<(u64, u64), (Number, u64)> = BTreeMap::new();
         let read_back = |earlier: Number, until: u64| {

@@ -57,7 +57,7 @@ struct Walk {
 impl Walk {
     /// Checks an array: in nested queries, the sizes of arrays multiply, and `PostgreSQL` bounds only single values, at
     /// 1 GiB. Joined texts are shortened instead.
-    fn grows(&mut self) -> Checked {
+    fn array(&mut self) -> Checked {
         // Outside of all queries, the number is 0.
         let query = self.queries.last().copied().unwrap_or(0);
         let alone = !self.recursive && *self.arrays.get_or_insert(query) == query;
@@ -209,7 +209,7 @@ impl Visitor for Walk {
     fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
         let engine = self.engine;
         if matches!(expr, Expr::Array(_)) {
-            self.grows()?;
+            self.array()?;
         }
         let plain = match expr {
             Expr::Function(function) => {
