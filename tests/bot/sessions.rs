@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::model::{Act, End};
-use crate::process::program;
+use crate::process::{Process, program};
 use crate::support::{Setup, World, story};
 
 /// The operator's key.
@@ -344,17 +344,22 @@ async fn fails_in_the_middle(operator: &Client<'_>) {
     operator.says("one", "!model scripted").await;
 }
 
+/// Starts the bot with a second row, `deep`, that the key of the laptop may not ask and the operator's may.
+async fn with_another_row(world: &World) -> (Client<'_>, Client<'_>, Process) {
+    let host = world.model.url().to_owned();
+    staffai(world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
+    let client = |key: String| Client { world, key };
+    let laptop = client(staffai(world, &["key", "add", "laptop", "--model", "scripted"]));
+    let process = world.process("first").await;
+    world.becomes("ready").await;
+    (laptop, client(OPERATOR.to_owned()), process)
+}
+
 #[test]
 fn a_key_limited_to_rows_cannot_store_another_row_as_a_setting() {
     story(async {
         let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
-        let host = world.model.url().to_owned();
-        staffai(&world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
-        let client = |key: String| Client { world: &world, key };
-        let laptop = client(staffai(&world, &["key", "add", "laptop", "--model", "scripted"]));
-        let operator = client(OPERATOR.to_owned());
-        let _process = world.process("first").await;
-        world.becomes("ready").await;
+        let (laptop, operator, _process) = with_another_row(&world).await;
         laptop.says("main", "hello").await;
         let chooses = async |client: &Client<'_>, row: Value| {
             let body = json!({"settings": {"verbosity": "short", "model": row}});
@@ -380,20 +385,13 @@ fn a_key_limited_to_rows_cannot_store_another_row_as_a_setting() {
 
 #[cfg(feature = "databases")]
 #[test]
-#[expect(clippy::too_many_lines, reason = "one conversation")]
 fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
     story(async {
         // Nothing opens the file: the model runs no statement here.
         let setup = patient().set("STAFFAI_DATABASES", "[{name = 'shop', url = 'sqlite:shop.db', read = ['orders']}]");
         let setup = setup.set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true").set("STAFFAI_API_KEYS", OPERATOR);
         let world = World::without_bot(setup).await;
-        let host = world.model.url().to_owned();
-        staffai(&world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
-        let client = |key: String| Client { world: &world, key };
-        let laptop = client(staffai(&world, &["key", "add", "laptop", "--model", "scripted"]));
-        let operator = client(OPERATOR.to_owned());
-        let _process = world.process("first").await;
-        world.becomes("ready").await;
+        let (laptop, operator, _process) = with_another_row(&world).await;
         operator.says("one", "my cat is called Tom").await;
         operator.says("one", "@deep what is she called?").await;
         let asked = world.model.last();
