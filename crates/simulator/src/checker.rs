@@ -80,6 +80,14 @@ pub struct Verdict {
     pub findings: Vec<Finding>,
 }
 
+impl Verdict {
+    /// True if a question has no whole answer.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.findings.iter().any(|finding| matches!(finding.promise, Promise::Answered | Promise::Whole))
+    }
+}
+
 /// Judges a life. `messages` is the number of questions of a member that are admitted in a window; `failures` is true if an
 /// actor failed or a process ended.
 #[must_use]

@@ -16,12 +16,17 @@ use super::world::World;
 use domain::planted::Defect;
 use ports::Clock as _;
 
-/// The time without faults at the end: longer than any wait of a turn, and than any retry.
-const CALM: Duration = Duration::from_secs(600);
-/// The time in which a request for approval expires in addition to that.
-const EXPIRES: Duration = Duration::from_secs(900);
-/// The number of times at which members decide all open requests before the end.
-const DECISIONS: u32 = 3;
+/// The longest time without faults at the end: longer than any wait of a turn and than any retry, and enough for a request
+/// for approval to expire.
+const CALM: Duration = Duration::from_secs(1_500);
+/// The pause between two looks at what is still open in that time.
+const LOOK: Duration = Duration::from_secs(60);
+/// The looks between two times at which members decide all open requests.
+const UNTIL_DECIDED: u64 = 5;
+/// The looks in a row without an open question after which a life ends.
+const QUIET: u64 = 2;
+/// One life of this number lasts for all of the calm, also if nothing is open.
+const PATIENT: u64 = 8;
 
 /// The time without faults at the beginning.
 const SETTLES: Duration = Duration::from_secs(20);
@@ -171,24 +176,36 @@ impl Life {
         world.set_outage(false);
         world.calm.store(true, Ordering::SeqCst);
         world.record(Seen::Calm);
-        let expires = self.processes.one_in(4);
-        let calm = async {
-            if expires {
-                return tokio::time::sleep(CALM + EXPIRES).await;
-            }
-            // Time for requests that are still on their way, and for models that ask again.
-            for _ in 0..DECISIONS {
-                tokio::time::sleep(CALM / 2).await;
-                world.platform.decide_all(&world);
-            }
-            tokio::time::sleep(CALM).await;
-        };
         tokio::select! {
             biased;
             () = process.gave_up() => return End::Killed,
-            () = calm => {}
+            () = self.calm() => {}
         }
         End::Over { kept: process.stop().await }
+    }
+
+    /// Waits until nothing is open, and long enough for a second answer to appear. One life of [`PATIENT`] waits longer
+    /// than any retry; in half of these, no member decides and requests for approval expire.
+    async fn calm(&self) {
+        let patient = self.processes.one_in(PATIENT);
+        let expires = patient && self.processes.one_in(2);
+        let (mut quiet, looks) = (0, CALM.as_secs() / LOOK.as_secs());
+        for look in 1..=looks {
+            tokio::time::sleep(LOOK).await;
+            if !expires && look % UNTIL_DECIDED == 0 {
+                self.world.platform.decide_all(&self.world);
+            }
+            quiet = if self.is_open() { 0 } else { quiet + 1 };
+            if quiet == QUIET && !patient {
+                return;
+            }
+        }
+    }
+
+    /// True if a question has no whole answer yet.
+    fn is_open(&self) -> bool {
+        let history = self.world.history.entries();
+        checker::judge(&history, self.world.swarm.messages, true).is_open()
     }
 
     /// A member does something.
