@@ -143,6 +143,16 @@ async fn bounds(shop: &Shop) {
     let (text, is_error) = shop.call("db_query", &["shop.orders"], &many).await;
     assert!(is_error, "{text}");
     assert!(begun.elapsed().as_secs() < 5, "{}: {:?}", shop.kind, begun.elapsed());
+    // Subqueries that a database merges to one expression, without a look at its timeout.
+    let merged = |levels: usize| {
+        let sum = ["x"; 10].join(" + ");
+        let innermost = "SELECT id AS x FROM orders".to_owned();
+        (0..levels).fold(innermost, |inner, _| format!("SELECT {sum} AS x FROM ({inner}) AS t"))
+    };
+    let (text, is_error) = shop.call("db_query", &["shop.orders"], &merged(3)).await;
+    assert!(!is_error && text.contains("000 |"), "{}: {text}", shop.kind);
+    let (text, is_error) = shop.call("db_query", &["shop.orders"], &merged(4)).await;
+    assert!(is_error && text.contains("becomes too large"), "{}: {text}", shop.kind);
     // One call that would take minutes, during which no database checks its timeout.
     let long = "WITH RECURSIVE n AS (SELECT 'a' AS a, 'b' AS b FROM orders UNION ALL \
         SELECT concat(a, a), concat(b, b) FROM n WHERE length(a) < 60000)";

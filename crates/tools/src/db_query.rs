@@ -7,11 +7,13 @@
 mod allowed;
 mod columns;
 mod engine;
+mod expansion;
 mod harmless;
 mod mysql;
 mod names;
 mod postgres;
 mod rows;
+mod rows_as_values;
 mod session;
 mod sqlite;
 mod statement;

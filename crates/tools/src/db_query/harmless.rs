@@ -21,7 +21,8 @@ const SOUGHT_CHARS: usize = 200;
 const LONG_SOUGHT: &str =
     "the pattern of LIKE, position, instr, strpos and the trim functions must be a literal of at most 200 characters";
 /// The error for arrays of arrays.
-const NESTED_ARRAYS: &str = "use ARRAY in one query only: not in a subquery as well, and not with WITH RECURSIVE";
+const NESTED_ARRAYS: &str = "use ARRAY and values in brackets with commas, as in (a, b), in one query only: not in a \
+                             subquery as well, and not with WITH RECURSIVE";
 /// Maximum length of the fixed text type of a cast: shorter values are padded to it.
 const PADDED_CHARS: u64 = 1_000;
 /// Functions whose second argument is a pattern to search for or to trim.
@@ -50,13 +51,13 @@ struct Walk {
     entered: usize,
     /// True if a `WITH` of the statement is recursive.
     recursive: bool,
-    /// The query that has arrays, if one does.
+    /// The query that has arrays or tuples, if one does.
     arrays: Option<usize>,
 }
 
 impl Walk {
-    /// Checks an array: in nested queries, the sizes of arrays multiply, and `PostgreSQL` bounds only single values, at
-    /// 1 GiB. Joined texts are shortened instead.
+    /// Checks an array or a tuple: in nested queries, their sizes multiply, and `PostgreSQL` bounds only single values,
+    /// at 1 GiB. Joined texts are shortened instead.
     fn array(&mut self) -> Checked {
         // Outside of all queries, the number is 0.
         let query = self.queries.last().copied().unwrap_or(0);
@@ -208,7 +209,7 @@ impl Visitor for Walk {
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
         let engine = self.engine;
-        if matches!(expr, Expr::Array(_)) {
+        if matches!(expr, Expr::Array(_) | Expr::Tuple(_)) {
             self.array()?;
         }
         let plain = match expr {
@@ -396,6 +397,11 @@ pub(super) fn joins_text(expr: &Expr) -> bool {
             name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
         }
         Expr::BinaryOp { op, .. } => *op == BinaryOperator::StringConcat,
+        // An array or a tuple is joined to one text.
+        Expr::Cast { data_type, .. } => matches!(
+            data_type,
+            DataType::Text | DataType::Varchar(_) | DataType::CharVarying(_) | DataType::CharacterVarying(_)
+        ),
         _ => false,
     }
 }
@@ -427,7 +433,8 @@ fn is_short(sought: &Expr) -> bool {
 fn are_plain(list: &FunctionArgumentList) -> bool {
     let argument = |argument: &FunctionArg| {
         let FunctionArg::Unnamed(argument) = argument else { return false };
-        !matches!(argument, FunctionArgExpr::WildcardWithOptions(_))
+        // The columns of a table as one argument are its row.
+        matches!(argument, FunctionArgExpr::Expr(_) | FunctionArgExpr::Wildcard)
     };
     let clause = |clause: &FunctionArgumentClause| {
         matches!(clause, FunctionArgumentClause::OrderBy(_) | FunctionArgumentClause::Separator(_))

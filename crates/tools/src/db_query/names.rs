@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
+    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
     ObjectNamePart, Query, Select, SelectItem, Statement, TableAlias, TableFactor, Value, VisitMut, VisitorMut,
 };
 
@@ -146,15 +146,13 @@ impl VisitorMut for Quote {
         ControlFlow::Continue(())
     }
 
-    /// A column keeps the name of its function.
+    /// A column keeps its name.
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         for item in select.projection.iter_mut().filter(|_| self.engine == Engine::Postgres) {
             if let SelectItem::UnnamedExpr(expr) = item
                 && joins_text(expr)
-                && let Expr::Function(Function { name, .. }) = expr
-                && let Some(name) = name.0.last().and_then(ObjectNamePart::as_ident)
+                && let Some(alias) = column(expr)
             {
-                let alias = Ident::new(name.value.to_ascii_lowercase());
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
             }
         }
@@ -174,6 +172,24 @@ impl VisitorMut for Quote {
             *expr = shortened(whole);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Returns the name that `PostgreSQL` gives to the column of an expression.
+fn column(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Function(function) => {
+            let name = function.name.0.last().and_then(ObjectNamePart::as_ident)?;
+            Some(Ident::new(name.value.to_ascii_lowercase()))
+        }
+        Expr::Identifier(name) => Some(name.clone()),
+        Expr::CompoundIdentifier(parts) => parts.last().cloned(),
+        Expr::Nested(inner) => column(inner),
+        Expr::Cast { expr, data_type, .. } => column(expr).or_else(|| {
+            let name = if *data_type == DataType::Text { "text" } else { "varchar" };
+            Some(Ident::new(name))
+        }),
+        _ => None,
     }
 }
 

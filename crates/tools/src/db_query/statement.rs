@@ -17,7 +17,7 @@ use sqlparser::tokenizer::{Token, Tokenizer};
 use super::engine::Engine;
 use super::names::{self, Tables};
 use super::steps::Bounded;
-use super::{harmless, names::table};
+use super::{expansion, harmless, names::table, rows_as_values};
 
 /// Maximum length of a statement, in bytes.
 pub(super) const STATEMENT_BYTES: usize = 4_096;
@@ -48,6 +48,8 @@ pub struct Understood {
 pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, String> {
     let mut statement = parse(engine, sql)?;
     let withs = harmless::check(engine, &statement)?;
+    rows_as_values::check(engine, &statement)?;
+    expansion::check(engine, &statement)?;
     let mut tables = Tables::new(engine);
     let changes = match &mut statement {
         Statement::Query(query) => of_query(&mut tables, query, withs)?,

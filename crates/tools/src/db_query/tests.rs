@@ -159,6 +159,7 @@ fn what_is_looked_for_or_cut_off_is_short_and_written_out() {
 fn arrays_of_postgresql_and_padded_texts_do_not_grow_by_nesting() {
     for sql in [
         "SELECT CAST(ARRAY[b, b] AS text) FROM (SELECT CAST(ARRAY[item, item] AS text) AS b FROM orders) AS s",
+        "SELECT (b, b) FROM (SELECT (item, item) AS b FROM orders) AS s",
         "WITH RECURSIVE r AS (SELECT item AS s FROM t UNION ALL SELECT CAST(ARRAY[s, s] AS text) FROM r) SELECT s FROM r",
     ] {
         let told = refused(Engine::Postgres, sql);
@@ -174,6 +175,30 @@ fn arrays_of_postgresql_and_padded_texts_do_not_grow_by_nesting() {
 }
 
 #[test]
+fn a_row_of_a_table_is_no_value_in_postgresql() {
+    for sql in [
+        "SELECT t FROM t",
+        "SELECT T FROM t",
+        "SELECT \"t\" FROM t",
+        "SELECT id FROM s.t WHERE t IS NULL",
+        "SELECT count(u) FROM t AS u",
+        "SELECT length(CAST(u AS text)) FROM (SELECT id, id FROM t) AS u",
+        "WITH w AS (SELECT id FROM t) SELECT w FROM w",
+        "SELECT count(t.*) FROM t",
+        "SELECT (SELECT max(id) FROM u WHERE t IS NOT NULL) FROM t",
+    ] {
+        let told = refused(Engine::Postgres, sql);
+        assert!(told.contains("the whole row") || told.contains("count is not used here"), "{sql}: {told}");
+    }
+    for sql in ["SELECT t.* FROM t", "SELECT t.t FROM t", "SELECT u FROM t AS v", "SELECT count(*) FROM t"] {
+        sent(Engine::Postgres, sql);
+    }
+    for engine in [Engine::Mysql, Engine::Sqlite] {
+        sent(engine, "SELECT t FROM t");
+    }
+}
+
+#[test]
 fn postgresql_shortens_joined_texts() {
     for (sql, text) in [
         (
@@ -182,6 +207,13 @@ fn postgresql_shortens_joined_texts() {
              pg_catalog.\"left\"(pg_catalog.\"left\"(\"a\" || \"b\", 65536) || \"c\", 65536) AS \"d\", \
              pg_catalog.\"left\"(pg_catalog.string_agg(\"a\", ',') OVER \"w\", 65536) AS \"string_agg\" \
              FROM \"t\" WINDOW \"w\" AS (ORDER BY \"a\") LIMIT 10",
+        ),
+        (
+            "SELECT CAST(a AS text), t.b::varchar(9), CAST(1 AS text), CAST(a AS text) AS d, CAST(a AS int) FROM t",
+            "SELECT pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"a\", \
+             pg_catalog.\"left\"(\"t\".\"b\"::VARCHAR(9), 65536) AS \"b\", \
+             pg_catalog.\"left\"(CAST(1 AS TEXT), 65536) AS \"text\", \
+             pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"d\", CAST(\"a\" AS INT) FROM \"t\" LIMIT 10",
         ),
         ("SELECT upper(a) FROM t", "SELECT pg_catalog.upper(\"a\") FROM \"t\" LIMIT 10"),
     ] {
