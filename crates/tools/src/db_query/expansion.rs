@@ -1,19 +1,25 @@
-//! Bounds the size of a statement after the database has merged its subqueries.
+//! Bounds what a statement grows to after the database has merged its subqueries.
 //!
 //! Databases replace the name of a column of a subquery, or of a query in `WITH`, by the expression of that column, and
 //! `MariaDB` a name of `WITH` by a copy of its query. A short statement can so grow exponentially in its depth, and
-//! neither `PostgreSQL` nor `MariaDB` checks its timeout while it merges. [`check`] computes an upper bound of the size:
-//! each name of a column counts as the largest column of the tables around it.
+//! neither `PostgreSQL` nor `MariaDB` checks its timeout while it merges. The numbers of `PostgreSQL` grow in the same
+//! way: a product is as long as its factors together, and no timeout is checked within one row.
 //!
-//! Source: `PostgreSQL`, `pull_up_subqueries`; `MariaDB`, "Derived Table Merge Optimization".
+//! [`check`] computes upper bounds: each name of a column counts as the largest column of the tables around it.
+//!
+//! Source: `PostgreSQL`, `pull_up_subqueries`, "Arbitrary Precision Numbers"; `MariaDB`, "Derived Table Merge
+//! Optimization".
 
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    Expr, ObjectName, ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Visit, Visitor,
+    BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, Visit, Visitor,
 };
 
 use super::engine::Engine;
+use super::harmless::concatenates;
+use super::names::JOINED_CHARS;
 
 /// Maximum size of a merged statement, in expressions and tables. The largest statement without a subquery is far
 /// smaller.
@@ -21,32 +27,69 @@ const MERGED_MAX: u64 = 10_000;
 /// The error for a larger statement.
 const TOO_LARGE: &str = "the statement becomes too large when the database merges its subqueries: name their columns \
                          less often, or nest less";
+/// Maximum length of a number, in digits. An operation on two such numbers takes about a millisecond.
+const DIGITS_MAX: u64 = 3_000;
+/// The error for longer numbers.
+const TOO_LONG: &str = "numbers of the statement become too long: multiply and divide fewer of them, or cast to double";
+/// The assumed length of a number in a table.
+const STORED_DIGITS: u64 = 20;
+/// The length that `round` and `trunc` can give to a number.
+const ROUNDED_DIGITS: u64 = 2_000;
+/// Maximum number of products in a statement with `WITH RECURSIVE`, which can repeat one: its numbers then have up to
+/// 131,072 digits, and an operation takes about a second.
+const REPEATED_PRODUCTS_MAX: u64 = 8;
 
-/// Checks the size of a statement.
+/// Checks what a statement grows to.
 ///
 /// # Errors
-/// The statement becomes too large.
+/// The statement, or one of its numbers, becomes too large.
 pub(super) fn check(engine: Engine, statement: &Statement) -> Result<(), String> {
-    let mut queries = Queries { engine, defined: Vec::new() };
-    let size = match statement {
-        Statement::Query(query) => queries.of_query(query, 1).whole,
-        Statement::Insert(insert) => insert.source.as_ref().map_or(0, |source| queries.of_query(source, 1).whole),
-        other => queries.part(other, 1).size(1),
+    let mut queries = Queries { engine, defined: Vec::new(), products: 0, recursive: false, longest: 0 };
+    let whole = match statement {
+        Statement::Query(query) => queries.of_query(query, Column::STORED).whole,
+        Statement::Insert(insert) => {
+            insert.source.as_ref().map_or(0, |source| queries.of_query(source, Column::STORED).whole)
+        }
+        other => queries.part(other, Column::STORED).column(Column::STORED).size,
     };
-    if size <= MERGED_MAX { Ok(()) } else { Err(TOO_LARGE.to_owned()) }
+    let repeated = queries.recursive && queries.products > REPEATED_PRODUCTS_MAX;
+    match engine {
+        _ if whole > MERGED_MAX => Err(TOO_LARGE.to_owned()),
+        Engine::Postgres if queries.longest > DIGITS_MAX || repeated => Err(TOO_LONG.to_owned()),
+        _ => Ok(()),
+    }
 }
 
-/// The sizes of a merged query.
+/// The upper bounds of a column.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    /// The number of its expressions.
+    size: u64,
+    /// The number of digits of a number in it.
+    digits: u64,
+    /// The length of a joined text in it, which can become a number.
+    text: u64,
+}
+
+impl Column {
+    const STORED: Self = Self { size: 1, digits: STORED_DIGITS, text: 0 };
+
+    fn max(self, other: Self) -> Self {
+        Self { size: self.size.max(other.size), digits: self.digits.max(other.digits), text: self.text.max(other.text) }
+    }
+}
+
+/// The upper bounds of a merged query.
 #[derive(Debug, Clone, Copy)]
 struct Size {
-    /// That of its largest column.
-    column: u64,
-    /// That of the query.
+    /// Those of its columns.
+    column: Column,
+    /// The number of its expressions and tables.
     whole: u64,
 }
 
 impl Size {
-    const TABLE: Self = Self { column: 1, whole: 1 };
+    const TABLE: Self = Self { column: Column::STORED, whole: 1 };
 }
 
 /// The queries of a statement.
@@ -54,12 +97,19 @@ struct Queries {
     engine: Engine,
     /// The names of `WITH` in scope.
     defined: Vec<(String, Size)>,
+    /// The number of products so far.
+    products: u64,
+    /// True if a `WITH` is recursive.
+    recursive: bool,
+    /// The longest number so far, in digits.
+    longest: u64,
 }
 
 impl Queries {
-    /// Returns the size of a query. `outer` is that of the largest column of the queries around it.
-    fn of_query(&mut self, query: &Query, outer: u64) -> Size {
+    /// Returns the size of a query. `outer` bounds the columns of the queries around it.
+    fn of_query(&mut self, query: &Query, outer: Column) -> Size {
         let known = self.defined.len();
+        self.recursive |= query.with.as_ref().is_some_and(|with| with.recursive);
         for cte in query.with.iter().flat_map(|with| &with.cte_tables) {
             // A recursive query reads its own rows, not its own text.
             let name = self.engine.key(&self.engine.folded(&cte.alias.name));
@@ -71,13 +121,13 @@ impl Queries {
         }
         let body = self.of_body(&query.body, outer);
         let around = outer.max(body.column);
-        let order = self.part(&query.order_by, around).size(around);
-        let limit = self.part(&query.limit_clause, around).size(around);
+        let order = self.of_part(&query.order_by, around).size;
+        let limit = self.of_part(&query.limit_clause, around).size;
         self.defined.truncate(known);
         Size { whole: body.whole.saturating_add(order).saturating_add(limit), ..body }
     }
 
-    fn of_body(&mut self, body: &SetExpr, outer: u64) -> Size {
+    fn of_body(&mut self, body: &SetExpr, outer: Column) -> Size {
         match body {
             SetExpr::Select(select) => self.of_select(select, outer),
             SetExpr::Query(query) => self.of_query(query, outer),
@@ -86,10 +136,35 @@ impl Queries {
                 Size { column: left.column.max(right.column), whole: left.whole.saturating_add(right.whole) }
             }
             other => {
-                let size = self.part(other, outer).size(outer);
-                Size { column: size, whole: size }
+                let column = self.of_part(other, outer);
+                Size { column, whole: column.size }
             }
         }
+    }
+
+    fn of_select(&mut self, select: &Select, outer: Column) -> Size {
+        let from = self.part(&select.from, outer);
+        let named = outer.max(from.largest);
+        let from = self.bounded(&from, named);
+        let (mut column, mut whole) = (Column::STORED, from.size);
+        for item in &select.projection {
+            let bounds = match item {
+                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => named,
+                item => self.of_part(item, named),
+            };
+            (column, whole) = (column.max(bounds), whole.saturating_add(bounds.size));
+        }
+        // These clauses can also name the columns of the result.
+        let named = named.max(column);
+        let clauses = [
+            self.of_part(&select.selection, named),
+            self.of_part(&select.group_by, named),
+            self.of_part(&select.having, named),
+            self.of_part(&select.named_window, named),
+            self.of_part(&select.distinct, named),
+        ];
+        let clauses = clauses.iter().map(|clause| clause.size).fold(0, u64::saturating_add);
+        Size { column, whole: whole.saturating_add(clauses) }
     }
 
     /// Returns the size of a table or of a query in `WITH`.
@@ -99,66 +174,123 @@ impl Queries {
         self.defined.iter().rev().find(|(defined, _)| *defined == name).map_or(Size::TABLE, |(_, size)| *size)
     }
 
-    fn of_select(&mut self, select: &Select, outer: u64) -> Size {
-        let from = self.part(&select.from, outer);
-        let named = outer.max(from.column);
-        let (mut column, mut whole) = (1, from.size(named));
-        for item in &select.projection {
-            let size = match item {
-                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => named,
-                item => self.part(item, named).size(named),
-            };
-            (column, whole) = (size.max(column), whole.saturating_add(size));
-        }
-        // These clauses can also name the columns of the result.
-        let named = named.max(column);
-        let clauses = [
-            self.part(&select.selection, named),
-            self.part(&select.group_by, named),
-            self.part(&select.having, named),
-            self.part(&select.named_window, named),
-            self.part(&select.distinct, named),
-        ];
-        let clauses = clauses.iter().map(|clause| clause.size(named)).fold(0, u64::saturating_add);
-        Size { column, whole: whole.saturating_add(clauses) }
+    /// Returns the bounds of a part of a query, in which names stand for columns of at most `named`.
+    fn of_part(&mut self, part: &impl Visit, named: Column) -> Column {
+        let part = self.part(part, named);
+        self.bounded(&part, named)
     }
 
-    /// Counts a part of a query. `outer` is the size of the largest column that its subqueries can name.
-    fn part(&mut self, part: &impl Visit, outer: u64) -> Part {
+    fn bounded(&mut self, part: &Part, named: Column) -> Column {
+        let bounds = part.column(named);
+        self.products = self.products.saturating_add(part.products);
+        // Only a product makes a number longer.
+        if part.products > 0 {
+            self.longest = self.longest.max(bounds.digits);
+        }
+        bounds
+    }
+
+    /// Reads a part of a query. `outer` bounds the columns that its subqueries can name.
+    fn part(&mut self, part: &impl Visit, outer: Column) -> Part {
         let mut contents = Contents { queries: self, depth: 0, inner: Vec::new(), part: Part::default() };
         // The visitor never breaks.
         let _ = part.visit(&mut contents);
         let Contents { inner, mut part, .. } = contents;
         for query in inner {
             // A lateral subquery can name the columns of the tables before it.
-            let size = self.of_query(&query, outer.max(part.column));
+            let size = self.of_query(&query, outer.max(part.largest));
             part.add(size);
         }
         part
     }
 }
 
-/// The size of a part of a query.
-#[derive(Default)]
+/// A part of a query.
 struct Part {
     /// The number of names of columns outside of its subqueries.
     names: u64,
     /// The number of its other expressions, with the sizes of its subqueries and of the queries that it names.
     rest: u64,
-    /// The largest column of these queries.
-    column: u64,
+    /// The bounds of the columns of these queries.
+    largest: Column,
+    /// The length of the longest number that does not come from a column.
+    digits: u64,
+    /// The number of operations that make a number longer.
+    products: u64,
+    /// The length of a text that is joined here.
+    text: u64,
+    /// True if values become exact numbers.
+    converts: bool,
+}
+
+impl Default for Part {
+    fn default() -> Self {
+        let largest = Column { size: 1, digits: 0, text: 0 };
+        Self { names: 0, rest: 0, largest, digits: 0, products: 0, text: 0, converts: false }
+    }
 }
 
 impl Part {
-    /// Returns its size if each name of a column stands for this many expressions.
-    const fn size(&self, named: u64) -> u64 {
-        self.names.saturating_mul(named).saturating_add(self.rest)
+    /// Returns its bounds if each name of a column stands for a column like this.
+    fn column(&self, named: Column) -> Column {
+        let text = named.text.max(self.text).max(self.largest.text);
+        let longest = named.digits.max(self.digits).max(self.largest.digits).max(if self.converts { text } else { 0 });
+        Column {
+            text,
+            size: self.names.saturating_mul(named.size).saturating_add(self.rest),
+            digits: longest.saturating_mul(self.products.saturating_add(1)),
+        }
     }
 
     fn add(&mut self, query: Size) {
         self.rest = self.rest.saturating_add(query.whole);
-        self.column = self.column.max(query.column);
+        self.largest = self.largest.max(query.column);
     }
+
+    /// Counts what an expression does to the length of numbers.
+    fn numbers(&mut self, expr: &Expr) {
+        let (digits, products) = match expr {
+            Expr::Value(value) => match &value.value {
+                Value::Number(number, _) | Value::SingleQuotedString(number) => (number.len() as u64, 0),
+                _ => (0, 0),
+            },
+            Expr::BinaryOp { op: BinaryOperator::Multiply | BinaryOperator::Divide, .. } => (0, 1),
+            Expr::Function(function) => of_function(function),
+            _ => (0, 0),
+        };
+        self.converts |= matches!(expr, Expr::Cast { data_type, .. } if is_exact(data_type));
+        self.digits = self.digits.max(digits);
+        if concatenates(expr) {
+            self.text = u64::from(JOINED_CHARS);
+        }
+        self.products = self.products.saturating_add(products);
+    }
+}
+
+/// True if a type has numbers of any length.
+const fn is_exact(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Numeric(_) | DataType::Decimal(_) | DataType::Dec(_))
+}
+
+/// Returns the digits of a function's result that do not come from its arguments, and its number of products.
+fn of_function(function: &Function) -> (u64, u64) {
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+    match name.map(|name| name.value.to_ascii_lowercase()).as_deref() {
+        Some("round" | "trunc") => match &function.args {
+            FunctionArguments::List(list) if list.args.get(1).is_some_and(|places| !is_small(places)) => {
+                (ROUNDED_DIGITS, 0)
+            }
+            _ => (0, 0),
+        },
+        Some("stddev" | "variance") => (0, 1),
+        _ => (0, 0),
+    }
+}
+
+/// True if an argument is a number of at most two digits.
+fn is_small(argument: &FunctionArg) -> bool {
+    let FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) = argument else { return false };
+    matches!(&value.value, Value::Number(number, _) if number.len() <= 2)
 }
 
 /// The contents of a part of a query.
@@ -201,6 +333,7 @@ impl Visitor for Contents<'_> {
             _ => &mut self.part.rest,
         };
         *counter = counter.saturating_add(1);
+        self.part.numbers(expr);
         ControlFlow::Continue(())
     }
 }
@@ -249,7 +382,7 @@ mod tests {
     #[test]
     fn columns_grow_through_each_place_that_can_name_them() {
         let large = format!("({}) AS t", levels(3, 10, false));
-        let thousand = vec!["x"; 10].join(" + ");
+        let thousand = ["x"; 10].join(" + ");
         for sql in [
             format!("SELECT count(*) FROM {large} WHERE 0 < {thousand}"),
             format!("SELECT count(*) FROM {large} GROUP BY {thousand}"),
@@ -278,6 +411,36 @@ mod tests {
             "SELECT * FROM (SELECT * FROM (SELECT * FROM (SELECT * FROM o) AS a) AS b) AS c WHERE id = 1 OR id = 2 OR id = 3",
         ] {
             assert_eq!(checked(Engine::Postgres, sql), Ok(()), "{sql}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_postgresql_stay_short() {
+        let long = "9".repeat(1_000);
+        for sql in [
+            format!("SELECT {long} * {long} * {long} * id * id FROM o"),
+            format!(
+                "SELECT y * y FROM (SELECT x * x AS y FROM (SELECT CAST('{long}' AS numeric) AS x FROM o) AS s) AS t"
+            ),
+            format!("SELECT id FROM o WHERE {} > 1", ["id"; 250].join(" * ")),
+            "SELECT CAST(concat(a, b) AS numeric) * 2 FROM o".to_owned(),
+            "SELECT round(a, 2000) * round(a, 2000) FROM o".to_owned(),
+            "SELECT round(a, n) / 3 FROM (SELECT round(a, n) * 2 AS a, n FROM o) AS t".to_owned(),
+            format!(
+                "WITH RECURSIVE r AS (SELECT 3 AS x FROM o UNION ALL SELECT {} FROM r) SELECT x FROM r",
+                ["x"; 10].join(" * ")
+            ),
+        ] {
+            assert_eq!(checked(Engine::Postgres, &sql), Err(TOO_LONG.to_owned()), "{sql}");
+            assert_eq!(checked(Engine::Mysql, &sql), Ok(()), "{sql}");
+        }
+        for sql in [
+            "SELECT price * amount * 1.19, round(price / 3, 2), concat(a, b, c), sum(price * amount) FROM o".to_owned(),
+            format!("SELECT id FROM o WHERE a = '{long}' AND price * 2 > 3"),
+            "WITH RECURSIVE r AS (SELECT id, amount FROM o UNION ALL SELECT o.id, o.amount * r.amount FROM o JOIN r ON o.parent = r.id) \
+             SELECT id, sum(amount) FROM r GROUP BY id".to_owned(),
+        ] {
+            assert_eq!(checked(Engine::Postgres, &sql), Ok(()), "{sql}");
         }
     }
 }

@@ -389,19 +389,26 @@ fn is_harmless(engine: Engine, function: &Function) -> bool {
         && is_known(engine, &name.value.to_ascii_lowercase())
 }
 
-/// True if the value of an expression may be as large as all its parts, or rows, together.
+/// True if the value of an expression may be a text as large as all its parts, or rows, together.
 pub(super) fn joins_text(expr: &Expr) -> bool {
+    match expr {
+        // An array or a tuple becomes one text.
+        Expr::Cast { data_type, .. } => matches!(
+            data_type,
+            DataType::Text | DataType::Varchar(_) | DataType::CharVarying(_) | DataType::CharacterVarying(_)
+        ),
+        _ => concatenates(expr),
+    }
+}
+
+/// True if an expression puts texts behind each other.
+pub(super) fn concatenates(expr: &Expr) -> bool {
     match expr {
         Expr::Function(function) => {
             let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
             name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
         }
         Expr::BinaryOp { op, .. } => *op == BinaryOperator::StringConcat,
-        // An array or a tuple is joined to one text.
-        Expr::Cast { data_type, .. } => matches!(
-            data_type,
-            DataType::Text | DataType::Varchar(_) | DataType::CharVarying(_) | DataType::CharacterVarying(_)
-        ),
         _ => false,
     }
 }

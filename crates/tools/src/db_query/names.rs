@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, Statement, TableAlias, TableFactor, Value, VisitMut, VisitorMut,
+    CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Query, Select, SelectItem, Statement, TableAlias, TableFactor, Value, VisitMut,
+    VisitorMut,
 };
 
 use super::allowed::{UNITS, is_looked_up};
@@ -203,14 +204,28 @@ impl Quote {
         {
             unit.quote_style = None;
         }
+        if let ("pow" | "power", Engine::Postgres, FunctionArguments::List(list)) =
+            (name.as_str(), self.engine, &mut function.args)
+        {
+            list.args.iter_mut().for_each(to_double);
+        }
         let schema = is_looked_up(self.engine, &name).then(|| Ident::new("pg_catalog"));
         function.name = ObjectName::from(schema.into_iter().chain([Ident::new(name)]).collect::<Vec<_>>());
     }
 }
 
+/// Casts an argument to a double: a power of exact numbers can take `PostgreSQL` minutes, in which it checks no timeout.
+fn to_double(argument: &mut FunctionArg) {
+    if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
+        let exact = Box::new(std::mem::replace(expr, Expr::value(Value::Null)));
+        let data_type = DataType::DoublePrecision;
+        *expr = Expr::Cast { kind: CastKind::Cast, expr: exact, data_type, format: None };
+    }
+}
+
 /// Maximum length of a joined text, in characters. The cost of a search grows with it, and `PostgreSQL` checks no timeout
 /// during a search.
-const JOINED_CHARS: u32 = 65_536;
+pub(super) const JOINED_CHARS: u32 = 65_536;
 
 /// Returns an expression of `PostgreSQL` for the beginning of a text.
 fn shortened(text: Expr) -> Expr {

@@ -215,6 +215,10 @@ fn postgresql_shortens_joined_texts() {
              pg_catalog.\"left\"(CAST(1 AS TEXT), 65536) AS \"text\", \
              pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"d\", CAST(\"a\" AS INT) FROM \"t\" LIMIT 10",
         ),
+        (
+            "SELECT power(a, 2) FROM t",
+            "SELECT pg_catalog.power(CAST(\"a\" AS DOUBLE PRECISION), CAST(2 AS DOUBLE PRECISION)) FROM \"t\" LIMIT 10",
+        ),
         ("SELECT upper(a) FROM t", "SELECT pg_catalog.upper(\"a\") FROM \"t\" LIMIT 10"),
     ] {
         assert_eq!(sent(Engine::Postgres, sql), text);
