@@ -1,10 +1,23 @@
-//! The WebSocket of one client: pings, a bound of silence, a bound of age, and a close that the client can read.
+//! The WebSocket of one client: pings, a bound of silence, a bound of age, a bound of frames, and a close that the client
+//! can read.
+
+mod frames;
+mod upgrade;
 
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::ws::{CloseFrame, Message, WebSocket};
+use futures_util::{SinkExt, StreamExt};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, timeout};
+use tokio_tungstenite::WebSocketStream;
+pub use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+pub use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+pub use tokio_tungstenite::tungstenite::{Error, Message};
+
+use self::frames::{Counted, PER_SECOND};
+pub use self::upgrade::Upgrade;
 
 /// Maximum age of a socket; clients then open another one.
 pub const LIFE: Duration = Duration::from_secs(60 * 60);
@@ -21,7 +34,7 @@ pub struct Disconnected;
 
 /// One socket.
 pub struct ClientSocket {
-    socket: WebSocket,
+    socket: WebSocketStream<Counted<TokioIo<Upgraded>>>,
     opened: Instant,
     /// The time of the client's last frame.
     received: Instant,
@@ -29,9 +42,7 @@ pub struct ClientSocket {
 }
 
 impl ClientSocket {
-    /// Takes an opened socket.
-    #[must_use]
-    pub fn new(socket: WebSocket) -> Self {
+    fn new(socket: WebSocketStream<Counted<TokioIo<Upgraded>>>) -> Self {
         let now = Instant::now();
         Self { socket, opened: now, received: now, pinged: now }
     }
@@ -48,11 +59,17 @@ impl ClientSocket {
         (self.pinged + PING_EVERY).min(self.received + SILENT)
     }
 
-    /// Returns the next frame of the client; `None` after its end. Cancel safe.
-    pub async fn receive(&mut self) -> Option<Result<Message, axum::Error>> {
-        let frame = self.socket.recv().await;
+    /// Returns the next message of the client; `None` after its end. Cancel safe. Other tasks run between two messages.
+    pub async fn receive(&mut self) -> Option<Result<Message, Error>> {
+        tokio::task::yield_now().await;
+        let message = self.socket.next().await;
         self.received = Instant::now();
-        frame
+        if self.socket.get_ref().is_flooded() {
+            let reason = format!("a client may send {PER_SECOND} frames a second");
+            let _ = self.close(CloseCode::Policy, &reason).await;
+            return None;
+        }
+        message
     }
 
     /// Sends a frame.
@@ -83,10 +100,10 @@ impl ClientSocket {
     ///
     /// # Errors
     /// See [`Self::send`].
-    pub async fn close(&mut self, code: u16, reason: &str) -> Result<(), Disconnected> {
+    pub async fn close(&mut self, code: CloseCode, reason: &str) -> Result<(), Disconnected> {
         self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
         let closed = async {
-            while let Some(frame) = self.socket.recv().await {
+            while let Some(frame) = self.socket.next().await {
                 if frame.is_err() {
                     // Nothing can be read behind a message that is too long. The client has until the timeout to read
                     // the close frame.

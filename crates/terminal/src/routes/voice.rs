@@ -10,8 +10,6 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -25,6 +23,7 @@ use super::problem::{refused, status_of};
 use super::submit::Stop;
 use domain::api_key::Caller;
 use ports::shares::Shares;
+use web::client_socket::Upgrade;
 
 /// Maximum number of sockets. One key has at most half of them.
 const SOCKETS_MAX: usize = 128;
@@ -59,7 +58,7 @@ pub(super) async fn open(
     (Extension(caller), Extension(sockets)): (Extension<Caller>, Extension<Sockets>),
     stop: Stop,
     wanted: Result<Query<Wanted>, QueryRejection>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Option<Upgrade>,
 ) -> Response {
     let Ok(Query(wanted)) = wanted else {
         return refused(StatusCode::BAD_REQUEST, "session is required; after and sentence must be numbers");
@@ -93,7 +92,7 @@ pub(super) async fn open_vtuber(
     (Extension(caller), Extension(sockets)): (Extension<Caller>, Extension<Sockets>),
     stop: Stop,
     wanted: Result<Query<WantedByVtuber>, QueryRejection>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Option<Upgrade>,
 ) -> Response {
     let Ok(Query(WantedByVtuber { session, language })) = wanted else {
         return refused(StatusCode::BAD_REQUEST, "session and language must be given once each");
@@ -105,11 +104,11 @@ pub(super) async fn open_vtuber(
 async fn upgraded(
     parts: Parts,
     (caller, sockets, stop): (Caller, Sockets, Stop),
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Option<Upgrade>,
     (session, message_max): (&str, usize),
     opening: Opening,
 ) -> Response {
-    let Ok(upgrade) = upgrade else {
+    let Some(upgrade) = upgrade else {
         return refused(StatusCode::UPGRADE_REQUIRED, "this endpoint is a WebSocket");
     };
     let Some(socket_place) = sockets.0.take(Some(&caller.name().to_owned())) else {
@@ -125,8 +124,7 @@ async fn upgraded(
     parts.events.open(&place);
     // Cancelled at shutdown.
     let ended = stop.map(|Extension(stop)| stop).unwrap_or_default();
-    let upgrade = upgrade.max_message_size(message_max).max_frame_size(message_max);
-    upgrade.on_upgrade(move |socket| async move {
+    upgrade.open(message_max, move |socket| async move {
         if let Some(talk) = VoiceSocket::new(socket, parts, (caller, place), opening) {
             talk.serve(ended).await;
         }

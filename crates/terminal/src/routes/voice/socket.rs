@@ -5,7 +5,6 @@ mod listening;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{Message as Frame, WebSocket, close_code};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::time::sleep_until;
@@ -29,7 +28,7 @@ use speech::answers::Answers;
 use speech::queue::{Output, Queue, SentenceId};
 use speech::synthesis::Sound;
 use speech::{Failure, Speech};
-use web::client_socket::{ClientSocket, Disconnected};
+use web::client_socket::{ClientSocket, CloseCode, Disconnected, Error, Message as Frame};
 
 /// Maximum size of a message of the client, in bytes.
 pub(super) const MESSAGE_MAX: usize = 64 * 1024;
@@ -101,7 +100,7 @@ fn content(update: Update) -> Option<Content> {
 impl VoiceSocket {
     /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
     /// has no events.
-    pub fn new(socket: WebSocket, parts: Parts, (caller, place): (Caller, Place), opening: Opening) -> Option<Self> {
+    pub fn new(socket: ClientSocket, parts: Parts, (caller, place): (Caller, Place), opening: Opening) -> Option<Self> {
         let Opening { position, language, vtuber } = opening;
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
@@ -112,7 +111,7 @@ impl VoiceSocket {
             position.map(|(after, sentence)| Resumed { after: after.min(newest), sentence, before: Vec::new() });
         let person = caller.person().unwrap_or_else(|| owner_of(&place));
         Some(Self {
-            socket: ClientSocket::new(socket),
+            socket,
             parts,
             caller,
             place,
@@ -161,8 +160,8 @@ impl VoiceSocket {
                 None => self.read_on().await,
             },
             () = sleep_until(due) => self.socket.ping().await,
-            () = sleep_until(ends) => self.close(close_code::AWAY, "the socket was open for long enough").await,
-            () = ended.cancelled() => self.close(close_code::AWAY, "the program stops").await,
+            () = sleep_until(ends) => self.close(CloseCode::Away, "the socket was open for long enough").await,
+            () = ended.cancelled() => self.close(CloseCode::Away, "the program stops").await,
         }
     }
 
@@ -173,7 +172,7 @@ impl VoiceSocket {
                 self.reader = reader;
                 Ok(())
             }
-            None => self.close(close_code::NORMAL, "the session was deleted").await,
+            None => self.close(CloseCode::Normal, "the session was deleted").await,
         }
     }
 
@@ -304,10 +303,10 @@ impl VoiceSocket {
     }
 
     /// Processes a frame of the client.
-    async fn received(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Disconnected> {
+    async fn received(&mut self, frame: Option<Result<Frame, Error>>) -> Result<(), Disconnected> {
         let text = match frame {
             Some(Ok(Frame::Text(text))) => text,
-            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => return Ok(()),
             Some(Ok(Frame::Binary(samples))) => return self.sound(&samples).await,
             Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
@@ -412,7 +411,7 @@ impl VoiceSocket {
         Ok(())
     }
 
-    async fn close(&mut self, code: u16, reason: &str) -> Result<(), Disconnected> {
+    async fn close(&mut self, code: CloseCode, reason: &str) -> Result<(), Disconnected> {
         self.socket.close(code, reason).await?;
         Err(Disconnected)
     }

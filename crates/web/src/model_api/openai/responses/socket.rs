@@ -9,8 +9,6 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{Message as Frame, WebSocket, WebSocketUpgrade, close_code};
 use axum::http::{HeaderValue, Uri, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
@@ -20,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use super::near::Near;
 use super::reading::{CreateRequest, EventHead};
 use super::{Begun, Prepared, prepare};
-use crate::client_socket::{ClientSocket, Disconnected, LIFE};
+use crate::client_socket::{ClientSocket, CloseCode, Disconnected, Error, LIFE, Message as Frame, Upgrade};
 use crate::model_api::ModelApi;
 use crate::model_api::asking::Progress;
 use crate::model_api::body::{BODY_MAX, kib, parsed};
@@ -48,9 +46,9 @@ pub(super) async fn open(
     Extension(caller): Extension<Caller>,
     ended: Option<Extension<CancellationToken>>,
     uri: Uri,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    upgrade: Option<Upgrade>,
 ) -> Response {
-    let Ok(upgrade) = upgrade else {
+    let Some(upgrade) = upgrade else {
         let mut response = OpenAiFailure(Failure::NoMethod(uri.path().to_owned())).into_response();
         response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
         return response;
@@ -61,8 +59,7 @@ pub(super) async fn open(
     };
     // Cancelled at shutdown.
     let ended = ended.map(|Extension(ended)| ended).unwrap_or_default();
-    let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
-    upgrade.on_upgrade(move |socket| Session::new(socket, api, caller, place).serve(ended))
+    upgrade.open(MESSAGE_MAX, move |socket| Session::new(socket, api, caller, place).serve(ended))
 }
 
 struct Session {
@@ -84,9 +81,8 @@ struct Waiting {
 }
 
 impl Session {
-    fn new(socket: WebSocket, api: Arc<ModelApi>, caller: Caller, place: Open) -> Self {
+    fn new(socket: ClientSocket, api: Arc<ModelApi>, caller: Caller, place: Open) -> Self {
         let (near, waiting) = (Near::default(), VecDeque::new());
-        let socket = ClientSocket::new(socket);
         Self { socket, api, caller, near, waiting, rested: Instant::now(), _place: place }
     }
 
@@ -119,29 +115,26 @@ impl Session {
                         "type": "invalid_request_error", "code": "websocket_connection_limit_reached", "message": why, "param": null,
                     });
                     self.send(&json!({"type": "error", "status": 400, "error": error})).await?;
-                    return self.close(close_code::NORMAL, "the socket was open for long enough").await;
+                    return self.close(CloseCode::Normal, "the socket was open for long enough").await;
                 }
-                () = sleep_until(idle) => return self.close(close_code::NORMAL, "there was no request for a while").await,
-                () = ended.cancelled() => return self.close(close_code::AWAY, "the program stops").await,
+                () = sleep_until(idle) => return self.close(CloseCode::Normal, "there was no request for a while").await,
+                () = ended.cancelled() => return self.close(CloseCode::Away, "the program stops").await,
             }
         }
     }
 
     /// Processes a frame of the client.
-    async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Disconnected> {
+    async fn hear(&mut self, frame: Option<Result<Frame, Error>>) -> Result<(), Disconnected> {
         let bytes = match frame {
             Some(Ok(Frame::Text(text))) => text.into(),
             Some(Ok(Frame::Binary(bytes))) => bytes,
-            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
-            Some(Ok(Frame::Close(_))) | None => return Err(Disconnected),
-            Some(Err(error)) => {
-                // The library reports a message that is too long only by this text.
-                if error.to_string().contains("too long") {
-                    let why = format!("a message may have {MESSAGE_MAX} bytes; send longer ones by POST");
-                    let _ = self.close(close_code::SIZE, &why).await;
-                }
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => return Ok(()),
+            Some(Err(Error::Capacity(_))) => {
+                let why = format!("a message may have {MESSAGE_MAX} bytes; send longer ones by POST");
+                let _ = self.close(CloseCode::Size, &why).await;
                 return Err(Disconnected);
             }
+            Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(Disconnected),
         };
         if self.waiting.len() >= WAITING_MAX {
             let why = format!("{WAITING_MAX} requests of this socket are queued already; wait for an answer");
@@ -280,7 +273,7 @@ impl Session {
         self.socket.send(Frame::text(event.to_string())).await
     }
 
-    async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Disconnected> {
+    async fn close(&mut self, code: CloseCode, reason: &str) -> Result<Option<Waiting>, Disconnected> {
         self.socket.close(code, reason).await.map(|()| None)
     }
 }

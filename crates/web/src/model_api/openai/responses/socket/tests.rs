@@ -7,7 +7,7 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncWriteExt, DuplexStream};
 use tokio::sync::oneshot;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
@@ -90,9 +90,9 @@ impl Client {
         }));
         let (stop, (ends, over)) = (CancellationToken::new(), oneshot::channel());
         let (ended, ends) = (stop.clone(), Arc::new(parking_lot::Mutex::new(Some(ends))));
-        let upgraded = async move |upgrade: WebSocketUpgrade| {
+        let upgraded = async move |upgrade: Option<Upgrade>| {
             let place = api.sockets.open("ci").unwrap();
-            upgrade.on_upgrade(async move |socket| {
+            upgrade.unwrap().open(MESSAGE_MAX, async move |socket| {
                 Session::new(socket, api, Caller::Local, place).serve(ended).await;
                 let _ = ends.lock().take().unwrap().send(Instant::now());
             })
@@ -173,4 +173,17 @@ async fn a_socket_is_closed_when_the_program_stops() {
     client.stop.cancel();
     assert_eq!(client.reads().await, (vec![], Some((1001, "the program stops".to_owned()))));
     assert_eq!(client.lasted().await, 0);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_too_many_frames_is_disconnected() {
+    // Continuations of a message that never ends, pings, messages without content.
+    for (first, frame) in [(0x01, 0x00), (0x81, 0x89), (0x81, 0x82)] {
+        let mut client = Client::open().await;
+        let mut bytes = vec![first, 0x81, 0, 0, 0, 0, b'x'];
+        bytes.extend([frame, 0x80, 0, 0, 0, 0].repeat(10_000));
+        client.socket.get_mut().write_all(&bytes).await.unwrap();
+        let (_, closed) = client.reads().await;
+        assert_eq!(closed, Some((1008, "a client may send 1000 frames a second".to_owned())));
+    }
 }
