@@ -117,6 +117,14 @@ async fn a_rejected_token_is_named_and_never_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_text_that_cannot_be_a_token_is_not_sent() {
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("DISCORD_BOT_TOKEN", "a secret of another service")]).await;
+    outcome.has("wrong", "configuration", "contains a space").has("skipped", "discord", "not contacted");
+    assert!(outcome.table.ends_with("1 problem\n"), "{}", outcome.table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_missing_message_content_intent_is_wrong() {
     let bench = Bench::start(|options| options.privileged = 0).await;
     let outcome = bench.check(&[], &[]).await;

@@ -252,7 +252,8 @@ impl BuiltInTool for DriveTool {
         let tool = reads(operation.name(), operation.description(), operation.schema());
         let annotations = Annotations {
             read_only: Some(operation.is_reading()),
-            destructive: Some(operation == Operation::Delete),
+            // Others may read these files, too.
+            destructive: Some(!operation.is_reading()),
             open_world: Some(true),
             ..tool.annotations
         };

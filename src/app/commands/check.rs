@@ -79,7 +79,7 @@ pub(crate) async fn first_run(loaded: &Loaded) -> bool {
     report.wrong() == 0
 }
 
-/// Checks Discord's account. A text that cannot be a token is not sent.
+/// Checks Discord's account.
 pub(crate) async fn of_discord(loaded: &Loaded) -> Report {
     let mut report = Report::default();
     match loaded.settings.discord.token_mistake() {

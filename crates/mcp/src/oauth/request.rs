@@ -55,7 +55,10 @@ impl Answer {
 /// # Errors
 /// It is neither.
 pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
-    let url = Url::parse(address).map_err(|_| format!("{} is not an address", one_line(address, WORDS)))?;
+    // The parser drops line breaks and encodes other letters; questions and errors show the text as it came.
+    let url = Url::parse(address).ok().filter(|_| address.bytes().all(|byte| byte.is_ascii_graphic()));
+    let url =
+        url.ok_or_else(|| format!("{} is not an address", one_line(&address.escape_debug().to_string(), WORDS)))?;
     let fine = url.scheme() == "https" || (url.scheme() == "http" && (clear || is_here(&url)));
     if fine && url.username().is_empty() && url.password().is_none() {
         return Ok(url);
@@ -159,6 +162,18 @@ fn told(url: &Url, error: &reqwest::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn an_address_that_would_be_shown_otherwise_than_it_is_read_is_refused() {
+        for address in
+            ["https://a.example/x\ny", "https://a.ex\tample", "https://a.example/\u{202e}x", "https://ä.example"]
+        {
+            let refused = safe(address, false).unwrap_err();
+            assert!(refused.contains("is not an address") && refused.chars().all(|c| !c.is_control()), "{refused}");
+            assert!(!refused.contains('\u{202e}'), "{refused}");
+        }
+        assert!(safe("https://a.example/tenant?x=%20", false).is_ok());
+    }
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 

@@ -2,6 +2,7 @@
 //! program did.
 
 use std::collections::BTreeSet;
+use std::iter;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
@@ -167,6 +168,8 @@ impl VisitorMut for Quote {
         let grows = self.engine == Engine::Postgres && joins_text(expr);
         if let Expr::Function(function) = expr {
             self.function(function);
+        } else if self.engine == Engine::Postgres {
+            by_name(expr);
         }
         if grows {
             let whole = std::mem::replace(expr, Expr::value(Value::Null));
@@ -214,6 +217,12 @@ impl Quote {
     }
 }
 
+/// Casts a position in a text: a text in its place would be a regular expression.
+fn to_integer(position: Expr) -> Expr {
+    let data_type = DataType::Integer(None);
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(position), data_type, format: None }
+}
+
 /// Casts an argument to a double: a power of exact numbers can take `PostgreSQL` minutes, in which it checks no timeout.
 fn to_double(argument: &mut FunctionArg) {
     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
@@ -229,15 +238,31 @@ pub(super) const JOINED_CHARS: u32 = 65_536;
 
 /// Returns an expression of `PostgreSQL` for the beginning of a text.
 fn shortened(text: Expr) -> Expr {
-    let unnamed = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    let most = Expr::value(Value::Number(JOINED_CHARS.to_string(), false));
-    let args = FunctionArgumentList {
-        duplicate_treatment: None,
-        args: vec![unnamed(text), unnamed(most)],
-        clauses: Vec::new(),
+    built_in("left", vec![text, Expr::value(Value::Number(JOINED_CHARS.to_string(), false))])
+}
+
+/// Writes functions that the parser knows by their grammar, and that `PostgreSQL` looks up by their name, as calls of
+/// its own ones.
+fn by_name(expr: &mut Expr) {
+    let whole = std::mem::replace(expr, Expr::value(Value::Null));
+    *expr = match whole {
+        Expr::Ceil { expr, .. } => built_in("ceil", vec![*expr]),
+        Expr::Floor { expr, .. } => built_in("floor", vec![*expr]),
+        Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
+            let name = if shorthand { "substr" } else { "substring" };
+            let positions = [substring_from, substring_for].into_iter().flatten().map(|position| to_integer(*position));
+            built_in(name, iter::once(*expr).chain(positions).collect())
+        }
+        other => other,
     };
+}
+
+/// Returns a call of a function of `PostgreSQL`.
+fn built_in(name: &str, args: Vec<Expr>) -> Expr {
+    let args = args.into_iter().map(|expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))).collect();
+    let args = FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() };
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("pg_catalog"), Ident::with_quote('"', "left")]),
+        name: ObjectName::from(vec![Ident::new("pg_catalog"), Ident::with_quote('"', name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(args),

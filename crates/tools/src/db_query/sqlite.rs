@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use rusqlite::config::DbConfig;
+use rusqlite::ffi::SQLITE_CONSTRAINT_TRIGGER;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
@@ -19,6 +20,7 @@ use self::heap::{HEAP_BYTES, Running};
 use super::allowed::is_known;
 use super::names::DEFINED_PREFIX;
 use super::rows::Rows;
+use super::session::unfit;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine};
 use ports::shares::Share;
@@ -57,28 +59,47 @@ fn run_in_heap(path: &Path, statement: &Understood, asked: Asked) -> Result<Rows
     // The model decides whether to repeat a change.
     let is_read = statement.changes.is_none();
     loop {
-        let error = match run(path, statement, asked, &running, end) {
+        let failure = match run(path, statement, asked, &running, end) {
             Ok(rows) => return Ok(rows),
-            Err(error) => error,
+            Err(failure) => failure,
         };
         if running.is_stopped() {
             let again = if is_read { running.begin_again(end) } else { None };
             running = again.ok_or_else(out_of_memory)?;
             continue;
         }
-        let is_out_of_memory = error.sqlite_error_code() == Some(ErrorCode::OutOfMemory);
+        let is_out_of_memory = failure.error.sqlite_error_code() == Some(ErrorCode::OutOfMemory);
         if !is_read || !is_out_of_memory || !running.make_room(end) {
-            return Err(reason(&error));
+            return Err(reason(&failure));
         }
     }
 }
 
-fn run(path: &Path, statement: &Understood, asked: Asked, running: &Running, end: Instant) -> rusqlite::Result<Rows> {
+/// A statement that failed.
+struct Failure {
+    error: rusqlite::Error,
+    /// True if it failed while it worked on rows.
+    stepped: bool,
+}
+
+impl Failure {
+    const fn of_a_step(error: rusqlite::Error) -> Self {
+        Self { error, stepped: true }
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Self { error, stepped: false }
+    }
+}
+
+fn run(path: &Path, statement: &Understood, asked: Asked, running: &Running, end: Instant) -> Result<Rows, Failure> {
     let access =
         if statement.changes.is_some() { OpenFlags::SQLITE_OPEN_READ_WRITE } else { OpenFlags::SQLITE_OPEN_READ_ONLY };
     // Opening a pipe blocks until a writer opens it.
     if std::fs::metadata(path).is_ok_and(|about| !about.is_file()) {
-        return Err(rusqlite::Error::InvalidPath(path.to_owned()));
+        return Err(rusqlite::Error::InvalidPath(path.to_owned()).into());
     }
     let mut connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(asked.within.min(Duration::from_secs(5)))?;
@@ -106,13 +127,13 @@ fn run(path: &Path, statement: &Understood, asked: Asked, running: &Running, end
     let mut prepared = connection.prepare(&statement.sql)?;
     let mut rows = Rows::of_at_most(asked.rows);
     if statement.changes.is_some() {
-        rows.changed = Some(prepared.execute([])? as u64);
+        rows.changed = Some(prepared.execute([]).map_err(Failure::of_a_step)? as u64);
         return Ok(rows);
     }
     rows.columns = prepared.column_names().map(str::to_owned).collect();
     let columns = rows.columns.len();
     let mut found = prepared.query([])?;
-    while let Some(row) = found.next()? {
+    while let Some(row) = found.next().map_err(Failure::of_a_step)? {
         let cells: Vec<Option<String>> = (0..columns).map(|at| row.get_ref(at).map(text)).collect::<Result<_, _>>()?;
         if !rows.push(cells.into_iter()) {
             break;
@@ -138,18 +159,24 @@ const fn megabytes(bytes: u64) -> u64 {
 }
 
 /// Returns the reason for a failure.
-fn reason(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::OutOfMemory) => out_of_memory(),
-        Some(ErrorCode::DiskFull) => {
-            let most = megabytes(GROWTH_BYTES);
-            format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
-        }
-        Some(ErrorCode::OperationInterrupted) => "the statement takes too long: request fewer rows".to_owned(),
-        _ => match error {
-            rusqlite::Error::InvalidPath(_) => "its file is no regular file".to_owned(),
-            error => error.to_string(),
+fn reason(Failure { error, stepped }: &Failure) -> String {
+    match error.sqlite_error() {
+        Some(failure) => match failure.code {
+            ErrorCode::OutOfMemory => out_of_memory(),
+            ErrorCode::DiskFull => {
+                let most = megabytes(GROWTH_BYTES);
+                format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
+            }
+            ErrorCode::OperationInterrupted => "the statement takes too long: request fewer rows".to_owned(),
+            // The message of any other function, or of a trigger, may quote values of rows.
+            ErrorCode::Unknown if *stepped => unfit(failure.extended_code),
+            ErrorCode::ConstraintViolation if failure.extended_code == SQLITE_CONSTRAINT_TRIGGER => {
+                unfit(failure.extended_code)
+            }
+            _ => error.to_string(),
         },
+        None if matches!(error, rusqlite::Error::InvalidPath(_)) => "its file is no regular file".to_owned(),
+        None => error.to_string(),
     }
 }
 

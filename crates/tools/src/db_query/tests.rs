@@ -216,6 +216,15 @@ fn postgresql_shortens_joined_texts() {
              pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"d\", CAST(\"a\" AS INT) FROM \"t\" LIMIT 10",
         ),
         (
+            "SELECT substring(a FROM b), substr(a, 2, n) FROM t",
+            "SELECT pg_catalog.\"substring\"(\"a\", CAST(\"b\" AS INTEGER)), \
+             pg_catalog.\"substr\"(\"a\", CAST(2 AS INTEGER), CAST(\"n\" AS INTEGER)) FROM \"t\" LIMIT 10",
+        ),
+        (
+            "SELECT ceil(a), floor(upper(a)) FROM t",
+            "SELECT pg_catalog.\"ceil\"(\"a\"), pg_catalog.\"floor\"(pg_catalog.upper(\"a\")) FROM \"t\" LIMIT 10",
+        ),
+        (
             "SELECT power(a, 2) FROM t",
             "SELECT pg_catalog.power(CAST(\"a\" AS DOUBLE PRECISION), CAST(2 AS DOUBLE PRECISION)) FROM \"t\" LIMIT 10",
         ),

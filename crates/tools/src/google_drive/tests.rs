@@ -401,8 +401,8 @@ async fn only_the_allowed_tools_are_offered_and_each_says_what_it_does() {
     };
     let reading = [("google_drive_search", true, false), ("google_drive_read", true, false)];
     let changing = [
-        ("google_drive_create", false, false),
-        ("google_drive_append", false, false),
+        ("google_drive_create", false, true),
+        ("google_drive_append", false, true),
         ("google_drive_delete", false, true),
     ];
     let told = |rows: &[(&str, bool, bool)]| {

@@ -40,6 +40,11 @@ async fn ask(settings: &Settings, report: &mut Report) {
         report.skipped("discord", "not contacted: there is no token");
         return;
     }
+    // The text may be another secret.
+    if settings.discord.token_mistake().is_some() {
+        report.skipped("discord", "not contacted: the token has another form");
+        return;
+    }
     let rest = match Rest::new(&doors::access(settings)) {
         Ok(rest) => rest,
         Err(error) => return report.wrong_with("discord", error.to_string()),
