@@ -24,6 +24,7 @@ use domain::preferences;
 use domain::tool::catalogue::{Catalogue, CatalogueEntry};
 use domain::tool::round::CallAllowance;
 use domain::tool::selection::Index;
+use domain::tool::choice::LaneTools;
 use domain::tool::turn_tools::{Available, TurnTools};
 use domain::tool::view::View;
 use domain::tool::{Source, ToolKind};
@@ -167,7 +168,7 @@ impl TurnTask<'_> {
             catalogue,
             access: Arc::clone(&self.tools.access),
             outlined: self.outlined().await,
-            used: Arc::from([]),
+            lane: LaneTools::default(),
             built_in_always: true,
             prompt_bytes: self.running.settings.tools.prompt_bytes,
         };

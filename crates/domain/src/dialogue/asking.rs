@@ -9,7 +9,9 @@ use crate::given::Given;
 use crate::hosted::HostedTool;
 use crate::model::{Row, ToolMode};
 use crate::prompt::TOOL_MANNERS;
+use crate::tool::choice::LaneTools;
 use crate::tool::spoken;
+use crate::tool::turn_tools::TurnTools;
 use crate::turn::ReplyContract;
 
 /// The value of [`RequestFacts::tool_bytes`] that means the whole request.
@@ -25,6 +27,8 @@ pub struct RequestFacts {
     /// The bytes that the bot's tools added to the request: definitions and instructions. [`WHOLE`] after a round of
     /// calls, because such a request repeats the first one only for the tools.
     pub tool_bytes: usize,
+    /// The choice of tools to repeat in the next prompts of the lane; `None` if there was none to make.
+    pub lane_tools: Option<LaneTools>,
 }
 
 /// The way in which tools were offered to a model.
@@ -114,13 +118,17 @@ impl Dialogue {
         if let Some(given) = self.brought() {
             return given.tools.clone();
         }
+        self.own_tools(row, takes_tools).map(|(tools, most)| tools.specs(most)).unwrap_or_default()
+    }
+
+    /// Returns the bot's tools, and the number of them that a request for this row may offer.
+    fn own_tools(&self, row: &Row, takes_tools: bool) -> Option<(&TurnTools, usize)> {
         let by_function = self.answers_by_function(row, takes_tools);
         // The function for the answer is one of the tools of the request.
         let most = row.max_tools.saturating_sub(usize::from(by_function));
         let together = by_function || self.takes_both(row);
         let tools = self.tools.as_ref().filter(|tools| tools.is_open() && most > 0);
-        let tools = tools.filter(|tools| together || tools.worth_a_call());
-        tools.map(|tools| tools.specs(most)).unwrap_or_default()
+        tools.filter(|tools| together || tools.worth_a_call()).map(|tools| (tools, most))
     }
 
     /// Returns the tools that the row's provider may run itself. A program's own conversation gets none.
@@ -190,10 +198,13 @@ impl Dialogue {
         let tool_bytes = self.tool_bytes(defined);
         let hosted = self.hosted(row, native && offered != ToolOffer::Nothing, &tools);
         let answer_function = answer.is_some();
-        let tools = tools.into_iter().chain(answer).collect();
+        // First, because tools are added behind the others.
+        let tools = answer.into_iter().chain(tools).collect();
+        let own = self.own_tools(row, takes_tools).filter(|_| offered != ToolOffer::Nothing && brought.is_none());
+        let lane_tools = own.and_then(|(tools, most)| tools.lane_tools(most));
         (
             Request { messages, form, tools, hosted, answer_function, choice, sampling },
-            RequestFacts { row: row.key.clone(), offered, tool_bytes },
+            RequestFacts { row: row.key.clone(), offered, tool_bytes, lane_tools },
         )
     }
 }

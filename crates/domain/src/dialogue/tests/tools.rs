@@ -5,6 +5,7 @@ use crate::completion::{ANSWER_FUNCTION, Accepts, WrittenJson};
 use crate::model::{ReplyBy, ToolMode};
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
+use crate::tool::choice::LaneTools;
 use crate::tool::round::CallAllowance;
 use crate::tool::selection::Index;
 use crate::tool::testing::tool;
@@ -63,7 +64,7 @@ fn available(built_in_always: bool) -> Available {
         access,
         view,
         outlined: Arc::from([]),
-        used: Arc::from([]),
+        lane: LaneTools::default(),
         built_in_always,
         prompt_bytes: 64 * 1024,
     }
@@ -274,7 +275,7 @@ fn a_row_that_takes_tools_alone_is_asked_once_with_a_function_for_the_answer() {
         assert_eq!(reply(&step), words);
         assert_eq!(sent(&requests[0]), "3 false user:old|assistant:older|user:quoted|user:hi");
         assert!(requests.len() == 1 && requests[0].answer_function);
-        assert_eq!(requests[0].tools[2].name, ANSWER_FUNCTION);
+        assert_eq!(requests[0].tools[0].name, ANSWER_FUNCTION);
         let instructions = &requests[0].messages[0].content;
         assert!(instructions.contains("You have tools") && instructions.ends_with(by_function::INSTRUCTION));
         assert!(by_function::INSTRUCTION.contains(ANSWER_FUNCTION));
