@@ -1,5 +1,9 @@
 //! The part of a prompt that a provider's cache can reuse: prompts of one lane begin like the one before.
 
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::model::{Act, Ask};
@@ -50,5 +54,121 @@ fn most_of_a_prompt_is_the_prompt_before_it() {
         let usual = share(&talk(Setup::new()).await);
         println!("of 1,000 bytes of a prompt, {whole} begin like the prompt before; with the default bound {usual}");
         assert!(whole >= 900 && usual >= 900, "{whole} {usual}");
+    });
+}
+
+const THINGS: [&str; 18] = [
+    "issue", "branch", "release", "commit", "page", "ticket", "invoice", "event", "contact", "file", "photo", "order",
+    "parcel", "recipe", "ferry", "berth", "tide", "crew",
+];
+const VERBS: [(&str, &str); 5] = [
+    ("create", "Creates a new"),
+    ("list", "Lists each"),
+    ("update", "Changes the fields of one"),
+    ("delete", "Removes one"),
+    ("search", "Searches by words for one"),
+];
+
+/// Each question, with the tool that it needs.
+const QUESTIONS: [(&str, Option<&str>); TURNS] = [
+    ("hello, who are you?", None),
+    ("what should I know about the harbour?", None),
+    ("which ferry leaves for the island today?", Some("list_ferry")),
+    ("is that one fast?", None),
+    ("what does it look like from the pier?", None),
+    ("is there a berth for a boat of nine metres?", Some("search_berth")),
+    ("and how deep is the water there?", None),
+    ("the crane is broken; please write that down for the team", Some("create_issue")),
+    ("thanks, that helps a lot", None),
+    ("who repairs cranes, usually?", None),
+    ("are there more things that are broken?", Some("list_issue")),
+    ("that is not many", None),
+    ("tell me a story about a lighthouse", None),
+    ("the berth must be free from Monday", Some("update_berth")),
+    ("can I bring a dog?", None),
+    ("does it rain much in autumn?", None),
+    ("does the ferry run on Sunday, too?", Some("search_ferry")),
+    ("good, then we come on Sunday", None),
+    ("what should we pack?", None),
+    ("thank you, see you then", None),
+];
+
+/// A tool server over HTTP with a tool for each verb and thing: more than a prompt shows.
+async fn many_tools() -> String {
+    let all = THINGS.iter().flat_map(|thing| VERBS.iter().map(move |verb| (thing, verb)));
+    let tools: Vec<Value> = all
+        .map(|(thing, (verb, does))| {
+            let properties = json!({
+                "name": {"type": "string", "description": format!("The name of the {thing}.")},
+                "limit": {"type": "integer", "description": "The maximum number of results."},
+            });
+            let description = format!("{does} {thing} and returns its number, its owner and the time of its last change.");
+            json!({"name": format!("{verb}_{thing}"), "description": description,
+                "inputSchema": {"type": "object", "properties": properties}})
+        })
+        .collect();
+    let handler = move |Json(asked): Json<Value>| async move {
+        let result = match asked["method"].as_str().unwrap_or_default() {
+            "initialize" => {
+                json!({"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "harbour", "version": "1"}})
+            }
+            "tools/list" => json!({ "tools": tools }),
+            "tools/call" => json!({"content": [{"type": "text", "text": "Number seven, of Ada, an hour ago."}]}),
+            _ if asked.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
+            _ => {
+                let error = json!({"code": -32601, "message": "unknown"});
+                return Json(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).into_response();
+            }
+        };
+        Json(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).into_response()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, Router::new().route("/mcp", post(handler))).await });
+    url
+}
+
+/// Calls the tool that the question needs, after a search if it is not shown.
+fn calls_or_searches(ask: &Ask) -> Act {
+    let question = ask.messages.iter().rev().find(|(role, _)| role == "user").map_or("", |(_, text)| text);
+    let needs = QUESTIONS.iter().find(|(text, _)| question.ends_with(text)).and_then(|(_, tool)| *tool);
+    let Some(tool) = needs else { return Act::says("That depends on the weather and on the season, as always here.") };
+    let name = format!("harbour__{tool}");
+    match ask.results().last() {
+        Some((id, _)) if id == "call" => Act::says("It is number seven, and Ada is responsible for it."),
+        _ if ask.tools().contains(&name.as_str()) => Act::calls(&[("call", &name, json!({"name": "seven"}))]),
+        _ => Act::calls(&[("search", "find_tools", json!({"query": tool.replace('_', " ")}))]),
+    }
+}
+
+/// The prompts of a conversation with more tools than a prompt shows.
+async fn talk_with_many_tools(setup: Setup) -> Vec<Ask> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mcp.json");
+    let harbour = json!({"url": many_tools().await, "side_effects": false});
+    std::fs::write(&file, json!({"mcpServers": {"harbour": harbour}}).to_string()).unwrap();
+    let world = World::of_row(setup.set("STAFFAI_MCP_CONFIG", file.display()), r#""schema_with_tools": true"#).await;
+    world.model.does(calls_or_searches);
+    for (number, (text, _)) in QUESTIONS.iter().enumerate() {
+        world.answer_to(world.says("Ada", "general", &format!("@staffai {text}"))).await;
+        // The use of other lanes does not change the prompts of this one.
+        let other = &QUESTIONS[(number + 9) % TURNS].0;
+        world.answer_to(world.says("Ben", "random", &format!("@staffai {other}"))).await;
+    }
+    let begins = |ask: &Ask| ask.messages.iter().find(|(role, _)| role == "user").map(|(_, text)| text.clone());
+    let is_of_ada = |ask: &Ask| begins(ask).is_some_and(|text| text.ends_with(QUESTIONS[0].0));
+    let asks: Vec<Ask> = world.model.asks().into_iter().filter(is_of_ada).collect();
+    assert!(asks.iter().all(|ask| ask.tools().contains(&"find_tools") && ask.tools().len() <= 40));
+    asks
+}
+
+#[test]
+fn most_of_a_prompt_is_the_prompt_before_it_with_more_tools_than_it_shows() {
+    story(async {
+        let asks = talk_with_many_tools(Setup::new().set("STAFFAI_HISTORY__MAX_MESSAGES", "60")).await;
+        let whole = share(&asks);
+        println!("with {} tools, of 1,000 bytes of a prompt, {whole} begin like the prompt before", THINGS.len() * VERBS.len());
+        assert!(asks.len() > TURNS && whole >= 900, "{whole} of {} prompts", asks.len());
     });
 }
