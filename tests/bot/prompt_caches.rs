@@ -1,11 +1,8 @@
 //! The part of a prompt that a provider's cache can reuse: prompts of one lane begin like the one before.
 
-use axum::http::StatusCode;
-use axum::response::IntoResponse;
-use axum::routing::post;
-use axum::{Json, Router};
 use serde_json::{Value, json};
 
+use crate::hosted_tools::tool_server;
 use crate::model::{Act, Ask};
 use crate::support::{Setup, World, story};
 
@@ -102,31 +99,13 @@ async fn many_tools() -> String {
                 "name": {"type": "string", "description": format!("The name of the {thing}.")},
                 "limit": {"type": "integer", "description": "The maximum number of results."},
             });
-            let description = format!("{does} {thing} and returns its number, its owner and the time of its last change.");
+            let description =
+                format!("{does} {thing} and returns its number, its owner and the time of its last change.");
             json!({"name": format!("{verb}_{thing}"), "description": description,
                 "inputSchema": {"type": "object", "properties": properties}})
         })
         .collect();
-    let handler = move |Json(asked): Json<Value>| async move {
-        let result = match asked["method"].as_str().unwrap_or_default() {
-            "initialize" => {
-                json!({"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
-                "serverInfo": {"name": "harbour", "version": "1"}})
-            }
-            "tools/list" => json!({ "tools": tools }),
-            "tools/call" => json!({"content": [{"type": "text", "text": "Number seven, of Ada, an hour ago."}]}),
-            _ if asked.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
-            _ => {
-                let error = json!({"code": -32601, "message": "unknown"});
-                return Json(json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})).into_response();
-            }
-        };
-        Json(json!({"jsonrpc": "2.0", "id": asked["id"], "result": result})).into_response()
-    };
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, Router::new().route("/mcp", post(handler))).await });
-    url
+    tool_server(tools.into(), "Number seven, of Ada, an hour ago.").await.0
 }
 
 /// Calls the tool that the question needs, after a search if it is not shown.
@@ -150,6 +129,13 @@ async fn talk_with_many_tools(setup: Setup) -> Vec<Ask> {
     std::fs::write(&file, json!({"mcpServers": {"harbour": harbour}}).to_string()).unwrap();
     let world = World::of_row(setup.set("STAFFAI_MCP_CONFIG", file.display()), r#""schema_with_tools": true"#).await;
     world.model.does(calls_or_searches);
+    // The list of the server arrives after the start.
+    loop {
+        world.answer_to(world.says("Ben", "random", "@staffai hello")).await;
+        if world.model.last().tools().contains(&"find_tools") {
+            break;
+        }
+    }
     for (number, (text, _)) in QUESTIONS.iter().enumerate() {
         world.answer_to(world.says("Ada", "general", &format!("@staffai {text}"))).await;
         // The use of other lanes does not change the prompts of this one.
@@ -168,7 +154,10 @@ fn most_of_a_prompt_is_the_prompt_before_it_with_more_tools_than_it_shows() {
     story(async {
         let asks = talk_with_many_tools(Setup::new().set("STAFFAI_HISTORY__MAX_MESSAGES", "60")).await;
         let whole = share(&asks);
-        println!("with {} tools, of 1,000 bytes of a prompt, {whole} begin like the prompt before", THINGS.len() * VERBS.len());
+        println!(
+            "with {} tools, of 1,000 bytes of a prompt, {whole} begin like the prompt before",
+            THINGS.len() * VERBS.len()
+        );
         assert!(asks.len() > TURNS && whole >= 900, "{whole} of {} prompts", asks.len());
     });
 }

@@ -249,7 +249,9 @@ impl Dialogue {
                 Some(prose) => self.finish(Reply::text(prose)),
                 None => self.answered(completion),
             },
-            (ToolOffer::Nothing | ToolOffer::WithAnswer { .. } | ToolOffer::Beside { .. }, _) => self.answered(completion),
+            (ToolOffer::Nothing | ToolOffer::WithAnswer { .. } | ToolOffer::Beside { .. }, _) => {
+                self.answered(completion)
+            }
             (ToolOffer::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
                 self.finish(reply)
             }

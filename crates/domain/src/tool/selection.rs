@@ -28,10 +28,10 @@ const FREQUENT: [&str; 92] = [
     "about", "after", "again", "all", "also", "and", "any", "are", "ask", "because", "been", "before", "but", "can",
     "could", "did", "does", "don", "every", "few", "for", "from", "get", "give", "good", "had", "has", "have", "her",
     "here", "him", "his", "how", "into", "its", "just", "know", "let", "like", "long", "made", "make", "many", "may",
-    "more", "most", "much", "must", "need", "not", "now", "one", "only", "other", "our", "out", "over", "please", "said",
-    "say", "see", "she", "should", "show", "some", "tell", "than", "that", "the", "their", "them", "then", "there",
-    "these", "they", "this", "too", "use", "very", "want", "was", "what", "when", "where", "which", "who", "why", "will",
-    "with", "would", "you", "your",
+    "more", "most", "much", "must", "need", "not", "now", "one", "only", "other", "our", "out", "over", "please",
+    "said", "say", "see", "she", "should", "show", "some", "tell", "than", "that", "the", "their", "them", "then",
+    "there", "these", "they", "this", "too", "use", "very", "want", "was", "what", "when", "where", "which", "who",
+    "why", "will", "with", "would", "you", "your",
 ];
 
 /// An inverted index from words to tools. Built once per catalogue.

@@ -132,7 +132,8 @@ impl TurnTools {
         let SavedTools { allowance, question, found, newest, kept } = saved;
         let kept: Vec<Arc<str>> = kept.into_iter().map(Arc::from).collect();
         let place = |name: &String| available.catalogue.position(name);
-        let mut added = AddedTools { newest: newest.iter().filter_map(place).collect(), ..added(&available, &question) };
+        let mut added =
+            AddedTools { newest: newest.iter().filter_map(place).collect(), ..added(&available, &question) };
         for name in &found {
             match name.as_str() {
                 READ_RESULT => added.add(AddedTool::ReadResult),
