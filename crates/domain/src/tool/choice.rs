@@ -28,8 +28,6 @@ pub(super) enum AddedTool {
 pub(super) struct AddedTools {
     /// Those of the last prompt of the lane, in their order.
     pub earlier: Vec<usize>,
-    /// Those that the question names, best first.
-    pub named: Vec<usize>,
     /// Those that this turn added, in order.
     pub found: Vec<AddedTool>,
     /// The results of the last search, best first.
@@ -52,20 +50,29 @@ impl AddedTools {
         }
     }
 
-    /// Returns the tools to show after these first ones, at most `most`, in the order in which they were added. The
-    /// priority is: results of the last search, of earlier ones in this turn, tools that the question names, and the
-    /// latest of the others. The best result of the last search is shown even if its definition does not fit.
-    pub fn shown(&self, first: &[usize], most: usize, left: usize, bytes: impl Fn(usize) -> usize) -> Vec<AddedTool> {
-        let left = self.newest.first().map_or(left, |newest| left.max(bytes(*newest)));
-        let mut chosen = Chosen::new(most, left);
+    /// Returns the tools to show after these first ones, as far as there is room, in the order in which they were added.
+    /// The priority is: results of the last search, of earlier ones in this turn, tools that the question names (best
+    /// first), and the latest of the others. The best result of the last search is shown even if its definition does
+    /// not fit.
+    pub fn shown(
+        &self,
+        first: &[usize],
+        named: &[usize],
+        mut chosen: Chosen,
+        bytes: impl Fn(usize) -> usize,
+    ) -> Vec<AddedTool> {
+        if let Some(newest) = self.newest.first() {
+            chosen.left = chosen.left.max(bytes(*newest));
+        }
+        let most = chosen.most;
         let new = |place: &usize| !first.contains(place);
         let found = || self.found.iter().filter_map(|tool| tool.place());
         chosen.add(self.newest.iter().copied().filter(new), most, &bytes);
         chosen.add(found().rev().filter(new), most, &bytes);
         // Half of the room stays for searches.
-        chosen.add(self.named.iter().copied().filter(new), most / 2, &bytes);
+        chosen.add(named.iter().copied().filter(new), most / 2, &bytes);
         chosen.add(self.earlier.iter().rev().copied().filter(new), most, &bytes);
-        let listed = self.earlier.iter().chain(&self.named).map(|place| AddedTool::Listed(*place));
+        let listed = self.earlier.iter().chain(named).map(|place| AddedTool::Listed(*place));
         let mut shown = Vec::new();
         for tool in listed.chain(self.found.iter().copied()) {
             if tool.place().is_none_or(|place| chosen.places.contains(&place)) && !shown.contains(&tool) {

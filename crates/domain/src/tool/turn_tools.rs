@@ -131,15 +131,16 @@ impl TurnTools {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
         let SavedTools { allowance, question, found, newest, kept } = saved;
         let kept: Vec<Arc<str>> = kept.into_iter().map(Arc::from).collect();
-        let place = |name: &String| available.catalogue.position(name);
-        let mut added =
-            AddedTools { newest: newest.iter().filter_map(place).collect(), ..added(&available, &question) };
-        for name in &found {
-            match name.as_str() {
-                READ_RESULT => added.add(AddedTool::ReadResult),
-                _ => place(name).into_iter().for_each(|place| added.add(AddedTool::Listed(place))),
-            }
-        }
+        let place = |name: &String| position(&available, name);
+        let listed = |name: &String| match name.as_str() {
+            READ_RESULT => Some(AddedTool::ReadResult),
+            _ => place(name).map(AddedTool::Listed),
+        };
+        let mut added = AddedTools {
+            earlier: earlier(&available),
+            found: found.iter().filter_map(listed).collect(),
+            newest: newest.iter().filter_map(place).collect(),
+        };
         if !kept.is_empty() {
             added.add(AddedTool::ReadResult);
         }
@@ -161,7 +162,7 @@ impl TurnTools {
     pub fn new(available: Available, allowance: CallAllowance, question: &str) -> Option<Self> {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
         (!available.view.is_empty() && allowance.is_open()).then(|| Self {
-            added: added(&available, question),
+            added: AddedTools { earlier: earlier(&available), ..AddedTools::default() },
             available,
             worth_a_call,
             allowance,
@@ -270,7 +271,7 @@ impl TurnTools {
     /// Selects as many tools as fit beside the tool that searches: first the same in each prompt of the lane, in
     /// catalogue order, then those that were added.
     fn chosen(&self, most: usize) -> (Vec<usize>, Vec<AddedTool>) {
-        let prompt_bytes = self.available.prompt_bytes;
+        let Available { prompt_bytes, index, .. } = &self.available;
         let bytes = |place: usize| self.spec(place).bytes();
         let room = room(most);
         let most = most.saturating_sub(1);
@@ -278,7 +279,8 @@ impl TurnTools {
         let first_bytes = (prompt_bytes / 2).min(prompt_bytes.saturating_sub(newest));
         let first = self.first(most, most.saturating_sub(room), first_bytes);
         let left = prompt_bytes - (first_bytes - first.left);
-        let further = self.added.shown(&first.places, room.min(most), left, bytes);
+        let named = index.named(&self.question, MATCHES_MAX / 2, |place| self.sees(place));
+        let further = self.added.shown(&first.places, &named, Chosen::new(room.min(most), left), bytes);
         (first.places, further)
     }
 
@@ -291,7 +293,7 @@ impl TurnTools {
         let built_in = view.built_in().iter().map(|place| *place as usize);
         chosen.add(built_in, places / 2, bytes);
         let used = lane.used.iter().filter_map(|(name, times)| Some((*times, catalogue.position(name)?)));
-        let mut by_use: Vec<(u32, usize)> = used.filter(|(_, place)| sees(view, *place)).collect();
+        let mut by_use: Vec<(u32, usize)> = used.filter(|(_, place)| is_visible(view, *place)).collect();
         by_use.sort_unstable_by_key(|(times, place)| (std::cmp::Reverse(*times), *place));
         chosen.add(by_use.iter().map(|(_, place)| *place), places.div_ceil(4), bytes);
         chosen.add(view.first(most * 4).iter().map(|place| *place as usize), most, bytes);
@@ -403,19 +405,18 @@ impl TurnTools {
     }
 }
 
-/// Returns the tools that the prompts of the lane showed, and those that the question names.
-fn added(available: &Available, question: &str) -> AddedTools {
-    let Available { catalogue, index, view, lane, .. } = available;
-    let earlier = lane.added.iter().filter_map(|name| catalogue.position(name));
-    AddedTools {
-        earlier: earlier.filter(|place| sees(view, *place)).collect(),
-        named: index.named(question, MATCHES_MAX / 2, |place| view.shows(place)),
-        ..AddedTools::default()
-    }
+/// Returns the indices of the tools that the last prompt of the lane added.
+fn earlier(available: &Available) -> Vec<usize> {
+    available.lane.added.iter().filter_map(|name| position(available, name)).collect()
+}
+
+/// Returns the index of a visible tool.
+fn position(available: &Available, name: &str) -> Option<usize> {
+    available.catalogue.position(name).filter(|place| is_visible(&available.view, *place))
 }
 
 /// True if the tool at this index of the catalogue is visible.
-fn sees(view: &View, place: usize) -> bool {
+fn is_visible(view: &View, place: usize) -> bool {
     u32::try_from(place).is_ok_and(|place| view.shows(place))
 }
 

@@ -108,10 +108,13 @@ fn found_tools_follow_all_others_in_the_order_of_the_searches() {
     assert!(names(&specs).starts_with(&shown.iter().map(String::as_str).collect::<Vec<_>>()));
     let end = [FIND_TOOLS, "s__tool_00077", "s__tool_00099", "s__tool_00050", READ_RESULT, "s__tool_00051"];
     assert_eq!(names(&specs)[29..], end, "each of them once");
-    let saved: SavedTools = serde_json::from_str(&serde_json::to_string(&tools.save()).unwrap()).unwrap();
+    let saved = serde_json::to_string(&tools.save()).unwrap();
+    let resume = |available| TurnTools::resume(available, serde_json::from_str(&saved).unwrap());
     let Available { catalogue, index, access, view, outlined, lane, built_in_always, prompt_bytes } = tools.available;
     let available = Available { catalogue, index, access, view, outlined, lane, built_in_always, prompt_bytes };
-    assert_eq!(names(&TurnTools::resume(available, saved).specs(40)), names(&specs), "also after a decision");
+    assert_eq!(names(&resume(available).specs(40)), names(&specs), "also after a decision");
+    let less = turn_tools(self::catalogue(100), vec![deny("*99")], "").unwrap().available;
+    assert!(!names(&resume(less).specs(40)).contains(&"s__tool_00099"), "it may be hidden since");
 }
 
 #[test]
