@@ -298,15 +298,17 @@ fn every_route_of_the_api_is_described() {
 #[test]
 fn every_proof_is_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = std::fs::read_to_string(root.join("docs/proofs.md")).unwrap();
-    let named: Vec<(&str, &str)> = page.split('`').filter_map(|word| word.split_once(".rs::")).collect();
-    assert!(named.len() > 20, "{named:?}");
-    let missing = named.into_iter().filter(|(file, test)| {
-        let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
-        !is_test(&source, test)
-    });
-    let missing: Vec<String> = missing.map(|(file, test)| format!("{file}.rs::{test}")).collect();
-    assert!(missing.is_empty(), "docs/proofs.md names what is no test:\n{}", missing.join("\n"));
+    for name in ["docs/proofs.md", "docs/coming-from.md"] {
+        let page = std::fs::read_to_string(root.join(name)).unwrap();
+        let named: Vec<(&str, &str)> = page.split('`').filter_map(|word| word.split_once(".rs::")).collect();
+        assert!(named.len() > 20, "{named:?}");
+        let missing = named.into_iter().filter(|(file, test)| {
+            let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
+            !is_test(&source, test)
+        });
+        let missing: Vec<String> = missing.map(|(file, test)| format!("{file}.rs::{test}")).collect();
+        assert!(missing.is_empty(), "{name} names what is no test:\n{}", missing.join("\n"));
+    }
 }
 
 /// True if the source has a function of this name with a test attribute directly above it.

@@ -14,7 +14,8 @@ use playground::guild::ids::MessageId;
 use playground::interactions::Interact;
 use serde_json::{Value, json};
 
-use self::server::{Asker, State};
+use self::server::State;
+pub use self::server::{Asker, PIXEL};
 use crate::model::Act;
 use crate::process::Process;
 use crate::reading_along::{connect, read, submit};
@@ -22,7 +23,7 @@ use crate::support::{Said, Setup, World, story};
 
 /// A bot with the tools of this server, not begun. The model calls the tool that a question names, and reports the
 /// results.
-async fn not_begun(asker: &Asker, variables: &[(&str, &str)]) -> World {
+pub async fn not_begun(asker: &Asker, variables: &[(&str, &str)]) -> World {
     let mut setup = Setup::new().set("STAFFAI_TOOLS__MAX_CALLS", "10");
     for (name, value) in variables {
         setup = setup.set(name, value);

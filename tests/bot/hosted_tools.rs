@@ -16,21 +16,25 @@ use crate::support::{Setup, World, story};
 const WORDS: &str = "High tide is at nine.";
 
 /// A tool server over HTTP that counts its calls, with the tools `search` and `secret`.
-async fn documents() -> (String, Arc<AtomicUsize>) {
+pub async fn documents() -> (String, Arc<AtomicUsize>) {
+    let tool = |name: &str| json!({"name": name, "description": "Reads documents.", "inputSchema": {"type": "object"}});
+    tool_server(json!([tool("search"), tool("secret")]), "nine o'clock").await
+}
+
+/// A tool server over HTTP that counts its calls, with these tools and this result.
+pub async fn tool_server(tools: Value, text: &'static str) -> (String, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
     let handler = move |Json(asked): Json<Value>| async move {
-        let tool =
-            |name: &str| json!({"name": name, "description": "Reads documents.", "inputSchema": {"type": "object"}});
         let result = match asked["method"].as_str().unwrap_or_default() {
             "initialize" => {
                 json!({"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
                 "serverInfo": {"name": "docs", "version": "1"}})
             }
-            "tools/list" => json!({"tools": [tool("search"), tool("secret")]}),
+            "tools/list" => json!({ "tools": tools }),
             "tools/call" => {
                 counted.fetch_add(1, Ordering::SeqCst);
-                json!({"content": [{"type": "text", "text": "nine o'clock"}]})
+                json!({"content": [{"type": "text", "text": text}]})
             }
             _ if asked.get("id").is_none() => return StatusCode::ACCEPTED.into_response(),
             _ => {
@@ -47,7 +51,7 @@ async fn documents() -> (String, Arc<AtomicUsize>) {
 }
 
 /// A file of tool servers with this one.
-fn file_of(folder: &tempfile::TempDir, url: &str) -> PathBuf {
+pub fn file_of(folder: &tempfile::TempDir, url: &str) -> PathBuf {
     let file = folder.path().join("mcp.json");
     let headers = json!({"Authorization": "Bearer token-7", "X-Team": "tides"});
     let docs = json!({"url": url, "headers": headers, "side_effects": false, "server_description": "Documents"});

@@ -95,10 +95,25 @@ fn a_replay_shows_both_answers_with_time_tokens_and_cost() {
         std::fs::write(&file, "{\"question\": \"fail?\"}\n").unwrap();
         let (code, text) = replay(&world, &[path, "--model", "mini"]).await;
         assert!(code == 1 && text.contains("no answer: ") && text.contains("mini: 1 without an answer"), "{text}");
+        // The same row with other prompts.
+        let profile = world.dir.path().join("prompts/profiles/terse");
+        std::fs::create_dir_all(&profile).unwrap();
+        std::fs::write(profile.join("personality_prompt.txt"), "You are terse.").unwrap();
+        std::fs::write(&file, "{\"question\": \"who?\"}\n{\"question\": \"same?\"}\n").unwrap();
+        world.model.does(|ask| match ask.question() {
+            "same?" => Act::says("yes"),
+            _ if ask.shows("You are terse.") => Act::says("Me."),
+            _ => Act::says("I am an assistant."),
+        });
+        let (code, text) = replay(&world, &[path, "--profile", "terse"]).await;
+        assert_eq!(code, 0, "{text}");
+        for expected in [") I am an assistant.\n", ") Me.\n", "of 2 questions, 1 have the same answer", "terse"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
         for (args, expected) in [
             (vec![path, "--model", "large"], "there are scripted, mini"),
             (vec![path], "both sides are the same"),
-            (vec![path, "--profile", "terse"], "there is no profile"),
+            (vec![path, "--profile", "verbose"], "there is no profile"),
         ] {
             let (code, text) = replay(&world, &args).await;
             assert!(code == 64 && text.contains(expected), "{code} {text}");
@@ -107,5 +122,35 @@ fn a_replay_shows_both_answers_with_time_tokens_and_cost() {
         world.start().await;
         let (code, text) = replay(&world, &["--model", "mini"]).await;
         assert!(code == 1 && text.contains("there are no questions"), "{text}");
+    });
+}
+
+#[test]
+fn the_recorded_questions_of_a_running_service_are_asked_again() {
+    story(async {
+        let setup = Setup::new();
+        let general =
+            setup.service.seed.guilds[0].channels.iter().find(|channel| channel.name == "general").unwrap().id;
+        let world = World::without_bot(setup.set("STAFFAI_REPLAY__CHANNELS", general)).await;
+        std::fs::write(world.dir.path().join("scripted-models.json"), ROWS).unwrap();
+        world.start().await;
+        world.model.does(|ask| Act::says(format!("{} of {}", ask.question(), ask.model())));
+        for text in ["where is the key?", "call 5551234567"] {
+            world.answer_to(world.says("Ada", "general", &format!("@staffai {text}"))).await;
+        }
+        assert_eq!(recorded(&world, 2).await, ["call [number]", "where is the key?"]);
+        let asked = world.model.calls();
+        let (code, text) = replay(&world, &["--model", "mini"]).await;
+        assert_eq!(code, 0, "{text}");
+        for expected in [
+            ") where is the key? of scripted\n",
+            ") where is the key? of mini\n",
+            ") call [number] of mini\n",
+            "of 2 questions, 0 have the same answer",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert_eq!(world.model.calls() - asked, 4, "each question once at each row");
+        assert_eq!(recorded(&world, 2).await.len(), 2, "a replay records nothing");
     });
 }

@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use axum::routing::post;
 use axum::{Json, Router};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
+use crate::asking_servers::PIXEL;
+use crate::hosted_tools::{documents, file_of};
 use crate::model::{Act, Ask, End, Streamed};
 use crate::model_api::python;
 use crate::support::{SOON, Setup, World, story};
@@ -182,6 +186,11 @@ impl Provider {
         Self { _process: process, url: format!("http://127.0.0.1:{}", port.expect("a port")) }
     }
 
+    /// Returns what the provider noted about requests.
+    async fn report(&self) -> Value {
+        reqwest::get(format!("{}/report", self.url)).await.unwrap().json().await.unwrap()
+    }
+
     /// Asks a bot that has this provider, one question after the other, and compares the beginnings of the answers.
     async fn answers(&self, exchanges: &[(&str, &str)]) {
         answers(&self.url, exchanges).await;
@@ -275,9 +284,42 @@ fn the_types_of_the_official_package_read_each_request_and_each_of_its_events_is
             ("fail", "Sorry, "),
         ];
         provider.answers(&exchanges).await;
-        let report: Value = reqwest::get(format!("{}/report", provider.url)).await.unwrap().json().await.unwrap();
+        let report = provider.report().await;
         assert_eq!((&report["problems"], &report["missing"]), (&json!([]), &json!([])), "{report}");
         assert!(report["events"].as_u64() > Some(50) && report["items"].as_u64() > Some(20), "{report}");
+        assert_eq!(report["received"], json!(["function"]));
+    });
+}
+
+#[test]
+fn the_types_of_the_official_package_read_tools_of_the_provider_pictures_and_pdf_files() {
+    story(async {
+        let provider = Provider::start(&python(), "tests/independent/responses_provider.py").await;
+        let folder = tempfile::tempdir().unwrap();
+        let (url, _) = documents().await;
+        let setup = Setup::new()
+            .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")
+            .set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display());
+        let host = &provider.url;
+        let fields = r#""native_web_search": true, "native_mcp": true, "vision": true, "pdf": true"#;
+        let world = World::of_row(setup, &format!(r#"{ROW}, "host": "{host}", {fields}"#)).await;
+        let pixel = STANDARD.decode(PIXEL).unwrap();
+        let report = &include_bytes!("../../crates/documents/fixtures/report.pdf")[..];
+        let files = [("pixel.png", "image/png", &*pixel), ("report.pdf", "application/pdf", report)];
+        let said = world.sends("Ada", "general", "@staffai hello", &files);
+        assert!(world.words_to(said).await.starts_with("High tide is at nine."));
+        // The list of the server arrives after the start.
+        let report = loop {
+            let said = world.says("Ada", "general", "@staffai hello");
+            assert!(world.words_to(said).await.starts_with("High tide is at nine."));
+            let report = provider.report().await;
+            if report["received"].to_string().contains("mcp") {
+                break report;
+            }
+        };
+        assert_eq!(report["problems"], json!([]), "{report}");
+        let kinds = ["function", "input_file", "input_image", "input_text", "mcp", "web_search"];
+        assert_eq!(report["received"], json!(kinds));
     });
 }
 

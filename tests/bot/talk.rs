@@ -19,7 +19,7 @@ fn a_mention_is_answered() {
         let ask = world.model.last();
         insta::assert_snapshot!(ask.talk(), @"user: hello");
         assert_eq!(ask.body["model"], "scripted");
-        assert_eq!(ask.tools().last(), Some(&"give_answer"), "the answer is a function beside the tools");
+        assert_eq!(ask.tools().first(), Some(&"give_answer"), "the answer is a function beside the tools");
         assert_eq!(ask.messages[0].0, "system");
     });
 }

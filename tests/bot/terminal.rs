@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pty_process::{OwnedWritePty, Size};
+use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Child;
 
 use crate::approvals::not_begun;
+use crate::asking_servers::{self, Asker};
 use crate::model::{Act, End};
 use crate::support::{SOON, Setup, World, story};
 
@@ -230,5 +232,47 @@ fn a_call_is_approved_and_refused_by_keys_typed_behind_its_question() {
         terminal.types("r\r").await;
         let told = terminal.shows("you ›").await;
         assert!(!told.contains("Rolled 2d6"), "{told:?}");
+    });
+}
+
+#[test]
+fn a_form_of_a_server_is_filled_in_and_refused_in_a_terminal() {
+    story(async {
+        let asker = Asker::start().await;
+        let world = asking_servers::not_begun(&asker, &[("STAFFAI_TURN__DEADLINE", "20s")]).await;
+        let _process = running(&world).await;
+        asker.listed(&world.http()).await;
+        let mut terminal = Terminal::of(&world, &[]);
+        terminal.shows("you ›").await;
+        terminal.types("call book x\r").await;
+        // Keys that are no answer are asked again.
+        let question = terminal.shows("[a]").await;
+        assert!(question.contains("Where to?"), "{question:?}");
+        terminal.types("maybe\r").await;
+        terminal.shows("[a]").await;
+        terminal.types("a\r").await;
+        terminal.shows("city (required").await;
+        terminal.types("Rome\r").await;
+        terminal.shows("nights").await;
+        terminal.types("many\r").await;
+        // Values that do not fit are asked for again, and are not sent.
+        terminal.shows("[a]").await;
+        assert!(asker.state().answers.is_empty());
+        terminal.types("a\r").await;
+        terminal.shows("city (required").await;
+        terminal.types("Rome\r").await;
+        terminal.shows("nights").await;
+        terminal.types("2\r").await;
+        terminal.shows("booked x").await;
+        terminal.shows("you ›").await;
+        let content = json!({"city": "Rome", "nights": 2});
+        assert_eq!(asker.state().answers, [json!({"q": {"action": "accept", "content": content}})]);
+        terminal.types("call book y\r").await;
+        terminal.shows("[a]").await;
+        terminal.types("r\r").await;
+        terminal.shows("not booked: decline").await;
+        terminal.shows("you ›").await;
+        terminal.types("\x04").await;
+        assert_eq!(terminal.ends().await, Some(0));
     });
 }

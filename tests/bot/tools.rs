@@ -128,11 +128,13 @@ fn a_row_that_takes_tools_needs_one_call_for_a_plain_message_and_two_with_a_roun
             (BEFORE, 2, 3),
             (r#""tools": "off""#, 1, 1),
             (r#""stream": false"#, 1, 2),
-            (PROMPT, 2, 3),
+            (PROMPT, 1, 2),
             (r#""wire": "responses", "schema_with_tools": true"#, 1, 2),
             (r#""wire": "responses", "reply_by": "tool""#, 1, 2),
         ] {
-            let world = world_of(row, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")]).await;
+            // Built-in tools alone justify no further call, and need none.
+            let always = if row == BEFORE { "true" } else { "false" };
+            let world = world_of(row, &[("STAFFAI_TOOLS__BUILT_IN_ALWAYS", always)]).await;
             world.model.does(move |ask| roll_once(ask));
             world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
             let mut calls = vec![world.model.calls()];
@@ -435,7 +437,7 @@ fn a_long_result_is_cut_and_read_page_by_page() {
 #[test]
 fn of_more_tools_than_a_row_takes_some_are_shown_and_the_rest_are_found() {
     story(async {
-        let world = world_of(r#""schema_with_tools": true, "max_tools": 2"#, &[]).await;
+        let world = world_of(r#""schema_with_tools": true, "max_tools": 3"#, &[]).await;
         world.model.does(|ask| match ask.results().len() {
             0 => Act::calls(&[("a", "find_tools", json!({"query": "roll dice"}))]),
             1 => Act::calls(&[roll("b", "2d6")]),
@@ -444,9 +446,16 @@ fn of_more_tools_than_a_row_takes_some_are_shown_and_the_rest_are_found() {
         let words = world.words_to(world.says("Ada", "general", "@staffai what is the current date?")).await;
         assert_eq!(words, "Rolled 2d6: [4, 4] = **8**");
         let asks = world.model.asks();
-        assert_eq!(asks[0].tools(), ["get_time", "find_tools"], "the question names what is shown at first");
-        assert_eq!(asks[1].tools(), ["roll_dice", "find_tools"]);
+        assert_eq!(asks[0].tools(), ["calculator", "find_tools"], "a place is left for what is found");
+        assert_eq!(asks[1].tools(), ["calculator", "find_tools", "roll_dice"]);
         assert!(asks[1].results()[0].1.contains("- roll_dice: Roll dice in standard notation"));
+        // The next question begins with the same tools, and needs no search.
+        world.model.does(|_| Act::says("Yes."));
+        world.answer_to(world.says("Ada", "general", "@staffai and again?")).await;
+        assert_eq!(world.model.asks()[3].tools(), asks[1].tools());
+        // A lane of its own begins anew.
+        world.answer_to(world.says("Ben", "general", "@staffai hello")).await;
+        assert_eq!(world.model.last().tools(), ["calculator", "find_tools"]);
     });
 }
 

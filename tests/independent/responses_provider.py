@@ -24,12 +24,23 @@ ITEMS = typing.get_args(typing.get_args(responses.ResponseOutputItem)[0])
 REQUEST = pydantic.TypeAdapter(params.ResponseCreateParamsNonStreaming | params.ResponseCreateParamsStreaming)
 FIELDS = {name for kind in (params.ResponseCreateParamsBase, params.ResponseCreateParamsStreaming) for name in typing.get_type_hints(kind)}
 CITATION = {"type": "url_citation", "url": "https://tides.example", "title": "Tides", "start_index": 0, "end_index": 4}
+
+
+def by_kind(*models):
+    """Returns the request types by the values of their field `type`."""
+    return {kind: model for model in models for kind in typing.get_args(typing.get_type_hints(model)["type"])}
+
+
+TOOLS = by_kind(*typing.get_args(responses.ToolParam))
+PARTS = by_kind(responses.ResponseInputTextParam, responses.ResponseInputImageParam, responses.ResponseInputFileParam)
 # A kind of item that no version of the package has.
 FUTURE = {"type": "of_the_future", "id": "future_1", "nested": {"kept": [1, None]}}
 
 count = 0
 sent = set()
 problems = []
+# The kinds of tools and of parts of messages in requests.
+received = set()
 
 
 def named(name):
@@ -194,7 +205,10 @@ def check(body):
     for field in ("input", "tools"):
         list(read.get(field) or [])
     for tool in body.get("tools", []):
-        responses.FunctionTool.model_validate(tool)
+        check_kind(TOOLS, tool)
+    for item in body["input"]:
+        for content in item["content"] if isinstance(item.get("content"), list) and item.get("role") == "user" else []:
+            check_kind(PARTS, content)
     results = [item["call_id"] for item in body["input"] if item["type"] == "function_call_output"]
     calls = [item["call_id"] for item in body["input"] if item["type"] == "function_call"]
     if calls != results:
@@ -205,9 +219,21 @@ def check(body):
             problems.append("the items of the first answer did not come back as they were")
 
 
+def check_kind(models, value):
+    """Notes where a tool or a part of a message differs from the request type of its kind."""
+    model = models[value["type"]]
+    unknown = set(value) - set(typing.get_type_hints(model))
+    if unknown:
+        problems.append(f"unknown fields of {value['type']}: {unknown}")
+    pydantic.TypeAdapter(model).validate_python(value, strict=False)
+    received.add(value["type"])
+
+
 def question(body):
-    texts = [item["content"] for item in body["input"] if item["type"] == "message" and item["role"] == "user"]
-    return texts[-1].rsplit(None, 1)[-1]
+    contents = [item["content"] for item in body["input"] if item["type"] == "message" and item["role"] == "user"]
+    parts = contents[-1] if isinstance(contents[-1], list) else [{"text": contents[-1]}]
+    words = " ".join(part.get("text", "") for part in parts).split()
+    return words[-1] if words else ""
 
 
 class Provider(BaseHTTPRequestHandler):
@@ -232,7 +258,8 @@ class Provider(BaseHTTPRequestHandler):
             self.wfile.write(f"event: {made['type']}\ndata: {json.dumps(made)}\n\n".encode())
 
     def do_GET(self):
-        self.answer({"problems": problems, "missing": sorted(set(EVENTS) - sent), "events": len(EVENTS), "items": len(ITEMS)})
+        self.answer({"problems": problems, "missing": sorted(set(EVENTS) - sent), "events": len(EVENTS), "items": len(ITEMS),
+                     "received": sorted(received)})
 
     def answer(self, value):
         body = json.dumps(value).encode()

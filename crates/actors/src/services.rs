@@ -16,6 +16,7 @@ pub mod in_flight;
 
 pub mod in_force;
 pub mod interjections;
+pub(crate) mod lane_tools;
 pub(crate) mod later;
 pub mod ledger;
 pub mod links;

@@ -8,9 +8,10 @@
 //!
 //! - A row that accepts tools together with an answer form gets both, with the whole conversation.
 //! - A row that accepts tools alone gets a further function whose arguments are the answer, with the whole
-//!   conversation. Plain text instead of the call is an answer too.
-//! - A row that must not use that function, or gets its tools in the prompt, first gets the tools with the question
-//!   alone. If it used tools, or could not see the whole conversation, a second call without tools requests the answer.
+//!   conversation. Plain text instead of the call is an answer too. A row that gets its tools in the prompt answers with
+//!   text: in the form that its instructions describe, or plain.
+//! - A row that must use structured output, but not beside tools, first gets the tools with the question alone. If it
+//!   used tools, or could not see the whole conversation, a second call without tools requests the answer.
 //! - If no tools are offered, one call requests the answer.
 
 mod asking;
@@ -29,6 +30,7 @@ pub use self::asking::{RequestFacts, ToolOffer};
 pub use self::going_on::GO_ON;
 pub use self::going_on::ShownPart;
 use self::rounds::Round;
+pub use self::rounds::USE_RESULTS;
 pub use self::saved::{Resumed, Saved};
 use super::completion::{ANSWER_FUNCTION, Completion, Finish, Item, Role, Sampling, ToolCall};
 use super::ending::{Ending, ModelErrorKind};
@@ -224,7 +226,7 @@ impl Dialogue {
             return self.answered(completion);
         }
         let read = self.read(&completion.content);
-        if asked.offered == ToolOffer::WithAnswer
+        if let ToolOffer::WithAnswer { .. } = asked.offered
             && let Some(content) = by_function::arguments(completion)
         {
             return self.answered(&Completion { content, ..completion.clone() });
@@ -243,11 +245,13 @@ impl Dialogue {
             return Step::RunTools(planned);
         }
         match (&asked.offered, read) {
-            (ToolOffer::WithAnswer, Err(invalid)) => match by_function::prose(completion, &invalid) {
+            (ToolOffer::WithAnswer { .. }, Err(invalid)) => match by_function::prose(completion, &invalid) {
                 Some(prose) => self.finish(Reply::text(prose)),
                 None => self.answered(completion),
             },
-            (ToolOffer::Nothing | ToolOffer::WithAnswer | ToolOffer::Beside { .. }, _) => self.answered(completion),
+            (ToolOffer::Nothing | ToolOffer::WithAnswer { .. } | ToolOffer::Beside { .. }, _) => {
+                self.answered(completion)
+            }
             (ToolOffer::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
                 self.finish(reply)
             }

@@ -111,7 +111,8 @@ impl Row {
         Accepts { pictures: self.vision, pdf: self.pdf }
     }
 
-    /// True if a typed answer is the call of a function beside the tools.
+    /// True if one call offers tools and asks for a typed answer without structured output: the answer is the call of a
+    /// function beside native tools, or text if the tools are in the prompt.
     #[must_use]
     pub fn replies_by_function(&self) -> bool {
         let wanted = match self.reply_by {
@@ -119,7 +120,7 @@ impl Row {
             ReplyBy::Schema => false,
             ReplyBy::Tool => true,
         };
-        wanted && self.tools == ToolMode::Native
+        wanted && self.tools != ToolMode::Off
     }
 }
 

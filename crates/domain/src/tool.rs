@@ -27,6 +27,7 @@ pub mod pattern;
 pub mod bounds;
 
 pub mod catalogue;
+pub mod choice;
 
 pub mod validators;
 

@@ -163,9 +163,12 @@ mod tests {
     use crate::embedded::opener::Opener;
     use crate::resilient::Resilient;
     use crate::suite::TestClock;
-    use domain::ids::{Door, MessageId};
+    use domain::arguments_hash::ArgumentsHash;
+    use domain::effort::Effort;
+    use domain::gate::{Case, Gate, GateId, Parked, Subject};
+    use domain::ids::{Door, MessageId, Timestamp};
     use domain::ownership::{FencingToken, Shards};
-    use ports::Store;
+    use ports::{Clock as _, Store};
 
     const DOOR: Door = Door::new("d");
 
@@ -249,6 +252,48 @@ mod tests {
         assert_eq!(store.get("n").await, None);
         assert!(matches!(record().await.custody, Custody::Open(_)));
         assert_eq!(*turns.fenced().borrow(), [Range::Door(DOOR)]);
+        assert!(store.close(Duration::from_secs(20)).await);
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_waits_for_days_is_kept_until_a_day_after_the_end_of_its_wait() {
+        let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let store = Arc::new(Resilient::start(move || opener.open(), clock.clone()).await.unwrap());
+        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        assert!(turns.adopt().await.part().is_empty());
+        let (waits, works) = (OpenTurn::new(turn("1"), None), OpenTurn::new(turn("2"), None));
+        let now = clock.now();
+        let after = |days: u64| Timestamp(now.0 + days * 24 * 3_600_000);
+        let (hash, asked) = (ArgumentsHash("ab".to_owned()), &waits.turn);
+        let gate = Gate {
+            id: GateId::draw([0.5; 4], &asked.id, &hash, now),
+            turn: asked.id.clone(),
+            place: asked.place.clone(),
+            requester: asked.person.clone(),
+            unattended: false,
+            locale: None,
+            approvers: Vec::new(),
+            tool: "fm__copy".to_owned(),
+            hash,
+            arguments: "{}".to_owned(),
+            subject: Subject::Approval,
+            asked_at: now,
+            expires_at: after(7),
+        };
+        let case = Case { gate, decision: None };
+        let parked = Parked { case, posted: None, effort: Effort::default(), acted: false };
+        let waits = OpenTurn { parked: Some(Box::new(parked)), ..waits };
+        assert_eq!(turns.park(&waits, "said".to_owned()).await, WriteOutcome::Durable);
+        assert_eq!(turns.accept(&works, Pace::Now).await, WriteOutcome::Durable);
+        let kept = async || {
+            let keys = [keys::turn(&waits.turn.id), keys::parked(&waits.turn.id), keys::turn(&works.turn.id)];
+            [store.get(&keys[0]).await, store.get(&keys[1]).await, store.get(&keys[2]).await].map(|kept| kept.is_some())
+        };
+        for (days, expected) in [(0, [true; 3]), (3, [true, true, false]), (7, [true, true, false]), (9, [false; 3])] {
+            clock.advance(after(days).since(clock.now()));
+            assert_eq!(kept().await, expected, "after {days} days");
+        }
         assert!(store.close(Duration::from_secs(20)).await);
     }
 

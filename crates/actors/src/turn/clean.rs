@@ -22,6 +22,7 @@ use domain::history::History;
 use domain::model::{Row, ToolMode};
 use domain::preferences;
 use domain::tool::catalogue::{Catalogue, CatalogueEntry};
+use domain::tool::choice::LaneTools;
 use domain::tool::round::CallAllowance;
 use domain::tool::selection::Index;
 use domain::tool::turn_tools::{Available, TurnTools};
@@ -167,7 +168,7 @@ impl TurnTask<'_> {
             catalogue,
             access: Arc::clone(&self.tools.access),
             outlined: self.outlined().await,
-            used: Arc::from([]),
+            lane: LaneTools::default(),
             built_in_always: true,
             prompt_bytes: self.running.settings.tools.prompt_bytes,
         };

@@ -79,6 +79,10 @@ impl TurnTask<'_> {
                     dialogue.request(&row, takes_tools, self.notes(facts).as_deref())
                 }
             };
+            // A clean call has tools of its own.
+            if let Some(tools) = asked.lane_tools.clone().filter(|_| self.depth == 0) {
+                parts.tools.lane_tools.keep(turn, tools);
+            }
             let kept = timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::new(deadline);
             let (started_at, over) = (Instant::now(), false);

@@ -21,6 +21,7 @@ use crate::services::clean_calls::OpenCalls;
 use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::interjections::Interjections;
+use crate::services::lane_tools::KeptLaneTools;
 use crate::services::long_results::LongResults;
 use crate::services::reused_results::ReusedResults;
 use crate::services::tool_use::ToolUse;
@@ -86,6 +87,8 @@ pub struct ToolServices {
     pub long_results: LongResults,
     /// The results that may be reused.
     pub reused: ReusedResults,
+    /// The tools in the last prompt of each lane.
+    pub lane_tools: KeptLaneTools,
 }
 
 impl ToolServices {
@@ -99,6 +102,7 @@ impl ToolServices {
             clean_calls,
             long_results: LongResults::default(),
             reused: ReusedResults::default(),
+            lane_tools: KeptLaneTools::default(),
         }
     }
 }

@@ -29,6 +29,7 @@ use domain::tool::access::Access;
 use domain::tool::begun::{Progress, Step};
 use domain::tool::called::{CallEnd, Finding};
 use domain::tool::catalogue::CatalogueEntry;
+use domain::tool::choice::LaneTools;
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::utility::Utility;
@@ -179,14 +180,15 @@ impl TurnTask<'_> {
 
     /// Returns the existing tools and the caller's access to them.
     pub(super) async fn available(&self) -> Available {
-        let Self { parts, running, tools, .. } = self;
+        let Self { parts, running, turn, tools, .. } = self;
+        let kept = parts.tools.lane_tools.of(turn);
         Available {
             catalogue: Arc::clone(&tools.set.catalogue),
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
             view: tools.set.view(&tools.access).await,
             outlined: self.outlined().await,
-            used: parts.tools.tool_use.used(),
+            lane: kept.unwrap_or_else(|| LaneTools { used: parts.tools.tool_use.used(), ..LaneTools::default() }),
             built_in_always: running.settings.tools.built_in_always,
             prompt_bytes: running.settings.tools.prompt_bytes,
         }

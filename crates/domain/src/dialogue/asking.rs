@@ -9,7 +9,9 @@ use crate::given::Given;
 use crate::hosted::HostedTool;
 use crate::model::{Row, ToolMode};
 use crate::prompt::TOOL_MANNERS;
+use crate::tool::choice::LaneTools;
 use crate::tool::spoken;
+use crate::tool::turn_tools::TurnTools;
 use crate::turn::ReplyContract;
 
 /// The value of [`RequestFacts::tool_bytes`] that means the whole request.
@@ -25,6 +27,8 @@ pub struct RequestFacts {
     /// The bytes that the bot's tools added to the request: definitions and instructions. [`WHOLE`] after a round of
     /// calls, because such a request repeats the first one only for the tools.
     pub tool_bytes: usize,
+    /// The choice of tools to repeat in the next prompts of the lane; `None` if there was none to make.
+    pub lane_tools: Option<LaneTools>,
 }
 
 /// The way in which tools were offered to a model.
@@ -37,9 +41,12 @@ pub enum ToolOffer {
         /// True if in the request's native list of tools.
         native: bool,
     },
-    /// In the request's native list of tools, together with a function whose arguments are the answer: a response
-    /// without the call of a tool is the answer.
-    WithAnswer,
+    /// Together with a request for the answer, which needs no structured output: the call of a function in the request's
+    /// native list of tools, or text. A response without the call of a tool is the answer.
+    WithAnswer {
+        /// True if in the request's native list of tools.
+        native: bool,
+    },
     /// Before the answer is requested.
     Before {
         /// True if in the request's native list of tools.
@@ -53,8 +60,7 @@ impl ToolOffer {
     pub(super) const fn is_native(self) -> bool {
         match self {
             Self::Nothing => false,
-            Self::WithAnswer => true,
-            Self::Beside { native } | Self::Before { native, .. } => native,
+            Self::WithAnswer { native } | Self::Beside { native } | Self::Before { native, .. } => native,
         }
     }
 }
@@ -66,8 +72,8 @@ impl RequestFacts {
     pub const fn may_answer(&self, contract: ReplyContract) -> bool {
         let sorted = !matches!(contract, ReplyContract::Verbatim);
         match self.offered {
-            ToolOffer::Nothing | ToolOffer::WithAnswer | ToolOffer::Beside { native: true } => true,
-            ToolOffer::Beside { native: false } => sorted,
+            ToolOffer::Nothing | ToolOffer::WithAnswer { native: true } | ToolOffer::Beside { native: true } => true,
+            ToolOffer::WithAnswer { native: false } | ToolOffer::Beside { native: false } => sorted,
             ToolOffer::Before { missed, .. } => !missed && sorted,
         }
     }
@@ -99,9 +105,10 @@ impl Dialogue {
         row.schema_with_tools || self.brought().is_some() || self.form().is_none()
     }
 
-    /// True if the typed answer is the call of a function beside the tools. The form that a caller requires is
-    /// requested as it came.
+    /// True if one call offers tools and asks for the typed answer without structured output. The form that a caller
+    /// requires is requested as it came.
     fn answers_by_function(&self, row: &Row, takes_tools: bool) -> bool {
+        let takes_tools = takes_tools || row.tools == ToolMode::Prompt;
         self.schema.is_some() && self.given.is_none() && row.replies_by_function() && takes_tools
     }
 
@@ -114,13 +121,17 @@ impl Dialogue {
         if let Some(given) = self.brought() {
             return given.tools.clone();
         }
+        self.own_tools(row, takes_tools).map(|(tools, most)| tools.specs(most)).unwrap_or_default()
+    }
+
+    /// Returns the bot's tools, and the number of them that a request for this row may offer.
+    fn own_tools(&self, row: &Row, takes_tools: bool) -> Option<(&TurnTools, usize)> {
         let by_function = self.answers_by_function(row, takes_tools);
         // The function for the answer is one of the tools of the request.
-        let most = row.max_tools.saturating_sub(usize::from(by_function));
+        let most = row.max_tools.saturating_sub(usize::from(by_function && row.tools == ToolMode::Native));
         let together = by_function || self.takes_both(row);
         let tools = self.tools.as_ref().filter(|tools| tools.is_open() && most > 0);
-        let tools = tools.filter(|tools| together || tools.worth_a_call());
-        tools.map(|tools| tools.specs(most)).unwrap_or_default()
+        tools.filter(|tools| together || tools.worth_a_call()).map(|tools| (tools, most))
     }
 
     /// Returns the tools that the row's provider may run itself. A program's own conversation gets none.
@@ -142,11 +153,12 @@ impl Dialogue {
         let (form, brought) = (self.form(), self.brought());
         let (together, by_function) = (self.takes_both(row), self.answers_by_function(row, takes_tools));
         let specs = self.specs(row, takes_tools);
-        let answer = self.schema.as_ref().filter(|_| by_function && !specs.is_empty()).map(|schema| schema.function());
+        let answer = self.schema.as_ref().filter(|_| by_function && native && !specs.is_empty());
+        let answer = answer.map(|schema| schema.function());
         let (offered, mut messages) = if specs.is_empty() {
             (ToolOffer::Nothing, self.transcript.items.clone())
         } else if by_function {
-            (ToolOffer::WithAnswer, self.transcript.items.clone())
+            (ToolOffer::WithAnswer { native }, self.transcript.items.clone())
         } else if together {
             (ToolOffer::Beside { native }, self.transcript.items.clone())
         } else {
@@ -176,9 +188,9 @@ impl Dialogue {
         let (form, tools) = match offered {
             ToolOffer::Nothing => (form, Vec::new()),
             ToolOffer::Beside { native: true } => (form, specs),
-            ToolOffer::WithAnswer | ToolOffer::Before { native: true, .. } => (None, specs),
+            ToolOffer::WithAnswer { native: true } | ToolOffer::Before { native: true, .. } => (None, specs),
             // The answer form would forbid a call written as text, so the form is described in words only.
-            ToolOffer::Beside { native: false } | ToolOffer::Before { native: false, .. } => {
+            ToolOffer::WithAnswer { .. } | ToolOffer::Beside { .. } | ToolOffer::Before { .. } => {
                 add_to_first(&mut messages, &spoken::instructions(&specs));
                 (None, Vec::new())
             }
@@ -190,10 +202,13 @@ impl Dialogue {
         let tool_bytes = self.tool_bytes(defined);
         let hosted = self.hosted(row, native && offered != ToolOffer::Nothing, &tools);
         let answer_function = answer.is_some();
-        let tools = tools.into_iter().chain(answer).collect();
+        // First, because tools are added behind the others.
+        let tools = answer.into_iter().chain(tools).collect();
+        let own = self.own_tools(row, takes_tools).filter(|_| offered != ToolOffer::Nothing && brought.is_none());
+        let lane_tools = own.and_then(|(tools, most)| tools.lane_tools(most));
         (
             Request { messages, form, tools, hosted, answer_function, choice, sampling },
-            RequestFacts { row: row.key.clone(), offered, tool_bytes },
+            RequestFacts { row: row.key.clone(), offered, tool_bytes, lane_tools },
         )
     }
 }

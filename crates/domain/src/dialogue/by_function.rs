@@ -28,7 +28,8 @@ pub fn arguments(completion: &Completion) -> Option<String> {
 }
 
 /// Returns the text of an answer that was written as prose instead of a call. An answer that was cut off is none.
-pub(super) fn prose(completion: &Completion, invalid: &Invalid) -> Option<String> {
+#[must_use]
+pub fn prose(completion: &Completion, invalid: &Invalid) -> Option<String> {
     let whole = completion.finish != Finish::Length && !matches!(invalid, Invalid::TooLong);
     whole.then(|| salvage::prose(&completion.content)).flatten()
 }

@@ -71,7 +71,12 @@ impl Dialogue {
         messages.push(Item::new(Role::Assistant, begun.0.trim_end()));
         messages.push(Item::new(Role::User, GO_ON));
         let form = self.schema.as_ref().map(|schema| schema.form());
-        let asked = RequestFacts { row: row.key.clone(), offered: ToolOffer::Nothing, tool_bytes: self.tool_bytes(0) };
+        let asked = RequestFacts {
+            row: row.key.clone(),
+            offered: ToolOffer::Nothing,
+            tool_bytes: self.tool_bytes(0),
+            lane_tools: None,
+        };
         (Request { messages, form, ..Request::default() }, asked)
     }
 

@@ -6,6 +6,8 @@ use super::RequestFacts;
 use crate::completion::{Completion, Item, Role, ToolCall};
 use crate::model::Row;
 
+/// The request after results that the prompt shows as text.
+pub const USE_RESULTS: &str = "Use these results, and go on with my question.";
 /// Results up to this length, in bytes, are not shortened further.
 const SHORT_BYTES: usize = 2_000;
 /// Marks the place where a result was shortened.
@@ -44,7 +46,7 @@ impl Round {
         };
         messages.push(Item::new(Role::Assistant, said));
         let results = self.results.join("\n");
-        messages.push(Item::new(Role::User, format!("{results}\nUse these results, and go on with my question.")));
+        messages.push(Item::new(Role::User, format!("{results}\n{USE_RESULTS}")));
     }
 
     /// Returns the bytes of the answer that it keeps.

@@ -40,7 +40,8 @@ fn row() -> Row {
 }
 
 fn completed(completion: Completion) -> Event {
-    Event::Completed(completion, RequestFacts { row: "main".to_owned(), offered: ToolOffer::Nothing, tool_bytes: 0 })
+    let (row, offered) = ("main".to_owned(), ToolOffer::Nothing);
+    Event::Completed(completion, RequestFacts { row, offered, tool_bytes: 0, lane_tools: None })
 }
 
 /// Plays one dialogue with these answers. Returns the last step and the request of each call.

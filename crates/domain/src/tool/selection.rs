@@ -1,5 +1,4 @@
-//! Selection of the tools shown to a model when there are more than its row allows: those that match the question, and
-//! those in use.
+//! An index of tools by words, for searches and for the tools that a question names.
 
 use std::collections::HashMap;
 
@@ -7,6 +6,8 @@ use super::catalogue::Catalogue;
 
 /// The name of the tool that searches for other tools.
 pub const FIND_TOOLS: &str = "find_tools";
+/// The maximum number of tools returned for one search or question.
+pub const MATCHES_MAX: usize = 10;
 /// The maximum number of words of a question that are looked up.
 const WORDS_MAX: usize = 200;
 const WORD_BYTES: usize = 3;
@@ -20,11 +21,25 @@ const TOOL_WORDS_MAX: usize = 200;
 const INDEX_WORDS_MAX: usize = 100_000;
 /// The number of tools from which a word is too common to be useful.
 const COMMON: usize = 500;
+/// A word of a question counts if at most one of this many tools has it.
+const RARITY: usize = 4;
+/// Words that are frequent in questions of any subject, in lower case.
+const FREQUENT: [&str; 92] = [
+    "about", "after", "again", "all", "also", "and", "any", "are", "ask", "because", "been", "before", "but", "can",
+    "could", "did", "does", "don", "every", "few", "for", "from", "get", "give", "good", "had", "has", "have", "her",
+    "here", "him", "his", "how", "into", "its", "just", "know", "let", "like", "long", "made", "make", "many", "may",
+    "more", "most", "much", "must", "need", "not", "now", "one", "only", "other", "our", "out", "over", "please",
+    "said", "say", "see", "she", "should", "show", "some", "tell", "than", "that", "the", "their", "them", "then",
+    "there", "these", "they", "this", "too", "use", "very", "want", "was", "what", "when", "where", "which", "who",
+    "why", "will", "with", "would", "you", "your",
+];
 
 /// An inverted index from words to tools. Built once per catalogue.
 #[derive(Debug, Default)]
 pub struct Index {
     places: HashMap<String, Vec<u32>>,
+    /// The number of tools.
+    tools: usize,
 }
 
 impl Index {
@@ -48,24 +63,40 @@ impl Index {
             }
         }
         places.retain(|_, at| at.len() <= COMMON);
-        Self { places }
+        Self { places, tools: catalogue.entries().len() }
     }
 
     /// Returns the indices of the tools that match a text best, best first: at most `most` of those for which `visible`
-    /// returns true. `used` is the recent number of calls of each tool; tools in use come before others.
+    /// returns true.
     #[must_use]
-    pub fn find(&self, text: &str, most: usize, used: &HashMap<u32, u32>, visible: impl Fn(u32) -> bool) -> Vec<usize> {
+    pub fn find(&self, text: &str, most: usize, visible: impl Fn(u32) -> bool) -> Vec<usize> {
+        self.best(words(text), COMMON, most, visible)
+    }
+
+    /// Returns the indices of the tools that a question names, best first: at most `most` of those for which `visible`
+    /// returns true. Frequent words, and words that many tools share, do not count.
+    #[must_use]
+    pub fn named(&self, question: &str, most: usize, visible: impl Fn(u32) -> bool) -> Vec<usize> {
+        let telling = parts(question).filter(|word| FREQUENT.binary_search(&&*word.to_ascii_lowercase()).is_err());
+        self.best(telling.flat_map(words), self.tools.div_ceil(RARITY), most, visible)
+    }
+
+    /// Returns the indices of the tools with the rarest of these words, of those that at most `shared` tools have.
+    fn best(
+        &self,
+        words: impl Iterator<Item = String>,
+        shared: usize,
+        most: usize,
+        visible: impl Fn(u32) -> bool,
+    ) -> Vec<usize> {
         let mut scores: HashMap<u32, u64> = HashMap::new();
-        for word in words(text).take(WORDS_MAX) {
-            let Some(at) = self.places.get(&word) else { continue };
+        for word in words.take(WORDS_MAX) {
+            let Some(at) = self.places.get(&word).filter(|at| at.len() <= shared) else { continue };
             // Inverse document frequency: a rare word weighs more than a common one.
             let weight = 1_000_000 / at.len() as u64;
             for place in at {
                 *scores.entry(*place).or_default() += weight;
             }
-        }
-        for (place, times) in used {
-            *scores.entry(*place).or_default() += 1 + u64::from(*times).min(1_000) * 100;
         }
         let mut best: Vec<(u64, u32)> =
             scores.into_iter().filter(|(place, _)| visible(*place)).map(|(place, score)| (score, place)).collect();
@@ -78,7 +109,7 @@ impl Index {
 /// non-Latin scripts also count by their parts: character pairs if the script has no spaces, else their stem, which the
 /// grammatical cases share.
 fn words(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= WORD_BYTES).flat_map(|word| {
+    parts(text).flat_map(|word| {
         let mut parts = Vec::new();
         if word.is_ascii() {
             parts.push(word.to_ascii_lowercase().trim_end_matches('s').to_owned());
@@ -94,6 +125,11 @@ fn words(text: &str) -> impl Iterator<Item = String> + '_ {
         parts.push(whole.trim_end_matches('s').to_owned());
         parts
     })
+}
+
+/// Returns the words of a text as they are written.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() >= WORD_BYTES)
 }
 
 #[cfg(test)]
@@ -124,19 +160,24 @@ mod tests {
         tools.push(("weather", "the forecast of a city"));
         let all = catalogue(&tools);
         let index = Index::new(&all);
-        let found = index.find("Lists forecasts of my PROJECT please", 3, &HashMap::new(), |_| true);
+        let found = index.find("Lists forecasts of my PROJECT please", 3, |_| true);
         assert_eq!(found.len(), 3);
         assert_eq!(names(&all, &found)[0], "s__weather");
-        assert_eq!(index.find("nothing fits", 3, &HashMap::new(), |_| true), [0; 0]);
+        assert_eq!(index.find("nothing fits", 3, |_| true), [0; 0]);
     }
 
     #[test]
-    fn what_is_in_use_comes_before_what_is_not_and_what_is_hidden_never_comes() {
-        let all = catalogue(&[("one", ""), ("two", ""), ("three", "")]);
+    fn a_question_names_tools_by_rare_words_and_hidden_ones_never() {
+        let mut tools = vec![("weather", "what you should know about the sky"), ("tides", "the sea")];
+        let others: Vec<String> = (0..8).map(|number| format!("list_{number}")).collect();
+        tools.extend(others.iter().map(|name| (&**name, "things of the harbour")));
+        let all = catalogue(&tools);
         let index = Index::new(&all);
-        let place = |name: &str| u32::try_from(all.position(name).unwrap()).unwrap();
-        let used = HashMap::from([(place("s__two"), 3), (place("s__one"), 9)]);
-        assert_eq!(names(&all, &index.find("", 1, &used, |_| true)), ["s__one"]);
-        assert_eq!(names(&all, &index.find("", 1, &used, |at| at != place("s__one"))), ["s__two"]);
+        let named = |question: &str| names(&all, &index.named(question, 3, |_| true));
+        assert_eq!(named("What should you know about the harbour?"), [""; 0], "frequent words and shared ones");
+        assert_eq!(named("Tell me about tides, and the sky"), ["s__tides", "s__weather"]);
+        let tides = u32::try_from(all.position("s__tides").unwrap()).unwrap();
+        assert_eq!(index.named("tides", 3, |at| at != tides), [0; 0]);
+        assert!(FREQUENT.is_sorted());
     }
 }

@@ -3,7 +3,7 @@
 //! Two further tools are answered here because they depend only on the turn: one searches for tools if not all are
 //! shown, one pages through a result that was truncated.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::access::Access;
 use super::catalogue::{Catalogue, CatalogueEntry};
+use super::choice::{AddedTool, AddedTools, Chosen, LaneTools, room};
 use super::round::{self, CallAllowance, Planned, Problem, Ready};
-use super::selection::{FIND_TOOLS, Index};
+use super::selection::{FIND_TOOLS, Index, MATCHES_MAX};
 use super::view::View;
 use super::{Effect, ServerName, Source};
 use crate::clean::clean;
@@ -26,8 +27,6 @@ const NOT_YET: &str = "The answer was not sent, because results of tools were st
 pub const READ_RESULT: &str = "read_result";
 /// The size of one page of a long result, in bytes.
 const PAGE_BYTES: usize = 16 * 1024;
-/// The maximum number of tools returned by one search.
-const FOUND_MAX: usize = 10;
 /// The maximum number of characters of a description in a search result.
 const FOUND_CHARS: usize = 200;
 
@@ -44,8 +43,8 @@ pub struct Available {
     pub view: Arc<View>,
     /// Definitions that replace those of the catalogue for this caller.
     pub outlined: Arc<[Arc<ToolSpec>]>,
-    /// The recent number of calls of each tool, by name.
-    pub used: Arc<[(Arc<str>, u32)]>,
+    /// The choice of the last prompt of the lane, or the recent numbers of calls.
+    pub lane: LaneTools,
     /// True if the built-in tools alone justify a model call that only offers tools.
     pub built_in_always: bool,
     /// The maximum size of tool definitions in one prompt, in bytes.
@@ -60,8 +59,8 @@ pub struct TurnTools {
     allowance: CallAllowance,
     /// The question, whose words select tools.
     question: String,
-    /// The indices of tools that searches returned, newest last.
-    found: Vec<usize>,
+    /// The tools to show after the first ones if there is no room for all.
+    added: AddedTools,
     /// Long results in full, by their numbers; empty for those that are gone.
     kept: Vec<Arc<str>>,
 }
@@ -90,8 +89,11 @@ impl ShownResult {
 pub struct SavedTools {
     allowance: CallAllowance,
     question: String,
-    /// The names of tools that searches returned.
+    /// The names of the tools that this turn added, in order.
     found: Vec<String>,
+    /// The names of the tools that the last search returned, best first.
+    #[serde(default)]
+    newest: Vec<String>,
     kept: Vec<String>,
 }
 
@@ -112,11 +114,13 @@ impl TurnTools {
     /// Returns the state to be stored while the turn is suspended.
     #[must_use]
     pub fn save(&self) -> SavedTools {
-        let entries = self.available.catalogue.entries();
+        let name = |place: usize| self.available.catalogue.entries()[place].name.to_string();
+        let added = |tool: &AddedTool| tool.place().map_or_else(|| READ_RESULT.to_owned(), name);
         SavedTools {
             allowance: self.allowance.clone(),
             question: self.question.clone(),
-            found: self.found.iter().map(|place| entries[*place].name.to_string()).collect(),
+            found: self.added.found.iter().map(added).collect(),
+            newest: self.added.newest.iter().map(|place| name(*place)).collect(),
             kept: self.kept.iter().map(ToString::to_string).collect(),
         }
     }
@@ -125,10 +129,22 @@ impl TurnTools {
     #[must_use]
     pub fn resume(available: Available, saved: SavedTools) -> Self {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
-        let SavedTools { allowance, question, found, kept } = saved;
-        let found = found.iter().filter_map(|name| available.catalogue.position(name)).collect();
-        let kept = kept.into_iter().map(Arc::from).collect();
-        Self { available, worth_a_call, allowance, question, found, kept }
+        let SavedTools { allowance, question, found, newest, kept } = saved;
+        let kept: Vec<Arc<str>> = kept.into_iter().map(Arc::from).collect();
+        let place = |name: &String| position(&available, name);
+        let listed = |name: &String| match name.as_str() {
+            READ_RESULT => Some(AddedTool::ReadResult),
+            _ => place(name).map(AddedTool::Listed),
+        };
+        let mut added = AddedTools {
+            earlier: earlier(&available),
+            found: found.iter().filter_map(listed).collect(),
+            newest: newest.iter().filter_map(place).collect(),
+        };
+        if !kept.is_empty() {
+            added.add(AddedTool::ReadResult);
+        }
+        Self { available, worth_a_call, allowance, question, added, kept }
     }
 
     /// Plans a call from before the suspension again, bound to the current version of its tool.
@@ -145,13 +161,12 @@ impl TurnTools {
     #[must_use]
     pub fn new(available: Available, allowance: CallAllowance, question: &str) -> Option<Self> {
         let worth_a_call = available.view.worth_a_call(available.built_in_always);
-        let question = question.to_owned();
-        (!available.view.is_empty() && allowance.is_open()).then_some(Self {
+        (!available.view.is_empty() && allowance.is_open()).then(|| Self {
+            added: AddedTools { earlier: earlier(&available), ..AddedTools::default() },
             available,
             worth_a_call,
             allowance,
-            question,
-            found: Vec::new(),
+            question: question.to_owned(),
             kept: Vec::new(),
         })
     }
@@ -170,20 +185,38 @@ impl TurnTools {
     }
 
     /// Returns the tools shown to a model that supports up to `most` tools: all in catalogue order if they fit, else a
-    /// selection with a tool that searches for the others.
+    /// selection with a tool that searches for the others. Tools of later calls follow those of earlier ones.
     #[must_use]
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
-        let Available { prompt_bytes, .. } = &self.available;
         let spec = |place: usize| Arc::clone(self.spec(place));
-        let mut specs: Vec<Arc<ToolSpec>> =
-            match self.available.view.all(most, prompt_bytes.saturating_sub(self.longer())) {
-                Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
-                None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
-            };
-        if !self.kept.is_empty() {
-            specs.push(read_result());
+        let added = |tool: AddedTool| tool.place().map_or_else(read_result, spec);
+        match self.all(most) {
+            Some(places) => {
+                let all = places.iter().map(|place| spec(*place as usize));
+                all.chain((!self.kept.is_empty()).then(read_result)).collect()
+            }
+            None => {
+                let (first, further) = self.chosen(most);
+                first.into_iter().map(spec).chain([find_tools()]).chain(further.into_iter().map(added)).collect()
+            }
         }
-        specs
+    }
+
+    /// Returns the choice to repeat in the next prompts of the lane; `None` if all tools fit.
+    #[must_use]
+    pub fn lane_tools(&self, most: usize) -> Option<LaneTools> {
+        if self.all(most).is_some() {
+            return None;
+        }
+        let name = |place: usize| Arc::clone(&self.available.catalogue.entries()[place].name);
+        let added = self.chosen(most).1.into_iter().filter_map(AddedTool::place).map(name).collect();
+        Some(LaneTools { used: Arc::clone(&self.available.lane.used), added })
+    }
+
+    /// Returns the indices of all visible tools if they fit.
+    fn all(&self, most: usize) -> Option<&[u32]> {
+        let Available { view, prompt_bytes, .. } = &self.available;
+        view.all(most, prompt_bytes.saturating_sub(self.longer()))
     }
 
     /// Returns the tools among these that the provider may run itself: those whose calls always run without approval.
@@ -235,29 +268,37 @@ impl TurnTools {
         more.sum()
     }
 
-    /// Selects as many tools as fit, in catalogue order. The priority is: tools that a search returned, built-in tools,
-    /// the most called tools, tools that match the question, then the first of the others.
-    fn chosen(&self, most: usize) -> Vec<usize> {
-        let Available { catalogue, index, view, used, prompt_bytes, .. } = &self.available;
+    /// Selects as many tools as fit beside the tool that searches: first the same in each prompt of the lane, in
+    /// catalogue order, then those that were added.
+    fn chosen(&self, most: usize) -> (Vec<usize>, Vec<AddedTool>) {
+        let Available { prompt_bytes, index, .. } = &self.available;
         let bytes = |place: usize| self.spec(place).bytes();
-        let mut chosen = Chosen { places: Vec::new(), most, left: *prompt_bytes };
-        // The newest search result is always callable, however long its definition is.
-        if let Some(newest) = self.found.last().filter(|_| most > 0) {
-            chosen.left = chosen.left.max(bytes(*newest));
-        }
-        chosen.add(self.found.iter().rev().copied(), most, bytes);
+        let room = room(most);
+        let most = most.saturating_sub(1);
+        let newest = self.added.newest.first().map_or(0, |place| bytes(*place));
+        let first_bytes = (prompt_bytes / 2).min(prompt_bytes.saturating_sub(newest));
+        let first = self.first(most, most.saturating_sub(room), first_bytes);
+        let left = prompt_bytes - (first_bytes - first.left);
+        let named = index.named(&self.question, MATCHES_MAX / 2, |place| self.sees(place));
+        let further = self.added.shown(&first.places, &named, Chosen::new(room.min(most), left), bytes);
+        (first.places, further)
+    }
+
+    /// Selects the first tools of a prompt. The priority is: built-in tools, the most called tools, then the first of
+    /// the others.
+    fn first(&self, places: usize, most: usize, left: usize) -> Chosen {
+        let Available { catalogue, view, lane, .. } = &self.available;
+        let bytes = |place: usize| self.spec(place).bytes();
+        let mut chosen = Chosen::new(most, left);
         let built_in = view.built_in().iter().map(|place| *place as usize);
-        chosen.add(built_in, most / 2, bytes);
-        let place = |name: &str| catalogue.position(name).and_then(|place| u32::try_from(place).ok());
-        let used = used.iter().filter_map(|(name, times)| Some((place(name)?, *times)));
-        let used: HashMap<u32, u32> = used.filter(|(place, _)| self.sees(*place)).collect();
-        let mut by_use: Vec<(u32, u32)> = used.iter().map(|(place, times)| (*times, *place)).collect();
+        chosen.add(built_in, places / 2, bytes);
+        let used = lane.used.iter().filter_map(|(name, times)| Some((*times, catalogue.position(name)?)));
+        let mut by_use: Vec<(u32, usize)> = used.filter(|(_, place)| is_visible(view, *place)).collect();
         by_use.sort_unstable_by_key(|(times, place)| (std::cmp::Reverse(*times), *place));
-        chosen.add(by_use.iter().map(|(_, place)| *place as usize), most.div_ceil(4), bytes);
-        chosen.add(index.find(&self.question, most, &used, |place| self.sees(place)), most, bytes);
+        chosen.add(by_use.iter().map(|(_, place)| *place), places.div_ceil(4), bytes);
         chosen.add(view.first(most * 4).iter().map(|place| *place as usize), most, bytes);
         chosen.places.sort_unstable();
-        chosen.places
+        chosen
     }
 
     fn sees(&self, place: u32) -> bool {
@@ -315,7 +356,7 @@ impl TurnTools {
     /// Answers a search for tools.
     fn find(&mut self, arguments: &Map<String, Value>) -> String {
         let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
-        let places = self.available.index.find(query, FOUND_MAX, &HashMap::new(), |place| self.sees(place));
+        let places = self.available.index.find(query, MATCHES_MAX, |place| self.sees(place));
         if places.is_empty() {
             return "No tool fits. Try other words, or answer without one.".to_owned();
         }
@@ -326,8 +367,7 @@ impl TurnTools {
             format!("- {}: {}{}", entry.name, short(&self.spec(*place).description), about.unwrap_or_default())
         };
         let lines: Vec<String> = places.iter().map(line).collect();
-        self.found.retain(|place| !places.contains(place));
-        self.found.extend(places);
+        self.added.find(places);
         format!("You can call these now:\n{}", lines.join("\n"))
     }
 
@@ -356,6 +396,7 @@ impl TurnTools {
         }
         let Some(whole) = told.whole else { return fenced };
         self.kept.push(whole);
+        self.added.add(AddedTool::ReadResult);
         let number = self.kept.len();
         format!(
             "{fenced}\nThis result was cut. {READ_RESULT} with {{\"result\": {number}, \"offset\": 0}} gives the whole of it, \
@@ -364,27 +405,19 @@ impl TurnTools {
     }
 }
 
-/// The indices of the selected tools, with the remaining room.
-struct Chosen {
-    places: Vec<usize>,
-    most: usize,
-    left: usize,
+/// Returns the indices of the tools that the last prompt of the lane added.
+fn earlier(available: &Available) -> Vec<usize> {
+    available.lane.added.iter().filter_map(|name| position(available, name)).collect()
 }
 
-impl Chosen {
-    /// Adds those of these tools that fit, up to a maximum number.
-    fn add(&mut self, places: impl IntoIterator<Item = usize>, most: usize, bytes: impl Fn(usize) -> usize) {
-        let until = self.most.min(self.places.len().saturating_add(most));
-        for place in places {
-            if self.places.len() >= until {
-                break;
-            }
-            if let Some(left) = self.left.checked_sub(bytes(place)).filter(|_| !self.places.contains(&place)) {
-                self.left = left;
-                self.places.push(place);
-            }
-        }
-    }
+/// Returns the index of a visible tool.
+fn position(available: &Available, name: &str) -> Option<usize> {
+    available.catalogue.position(name).filter(|place| is_visible(&available.view, *place))
+}
+
+/// True if the tool at this index of the catalogue is visible.
+fn is_visible(view: &View, place: usize) -> bool {
+    u32::try_from(place).is_ok_and(|place| view.shows(place))
 }
 
 fn fenced(tool: &str, text: &str) -> String {

@@ -1,5 +1,5 @@
 //! Tests one round with a harmless tool: if a model calls it, and if the same call can give a typed answer, by
-//! structured output or by a function.
+//! structured output or by a function. A model that calls no native tool is tested with the tool in its prompt.
 
 use std::sync::Arc;
 
@@ -9,9 +9,10 @@ use tokio::time::Instant;
 use super::models::{bounded, signs_of_end};
 use super::report::CheckStatus;
 use domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
-use domain::dialogue::by_function;
+use domain::dialogue::{USE_RESULTS, by_function};
 use domain::model::{ReplyBy, Row, ToolMode};
 use domain::reply::Schema;
+use domain::tool::spoken;
 use ports::{ModelError, ModelErrorKind, Models};
 
 /// The tool, which exists only in this check.
@@ -31,6 +32,8 @@ struct Found {
     /// True if it does so when the same request offers a function that gives the answer, and then answers by it.
     /// Tested if the row answers by it, or without `both`.
     function: bool,
+    /// True if it writes the call of a tool that the prompt describes, and then answers. Tested without `native`.
+    prompt: bool,
     signs: Vec<String>,
 }
 
@@ -51,15 +54,16 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     let function = if found.both && !row.replies_by_function() { "not needed" } else { yes(found.function) };
     let (verdict, line) = compare(row, &found);
     let ways = format!("with structured output in one call: {both}; with a function for the answer: {function}");
-    (verdict, format!("calls tools: {native}; {ways}; {took} ms{line}{signs}"))
+    let prompt = if found.native { "not needed" } else { yes(found.prompt) };
+    (verdict, format!("calls tools: {native}; {ways}; described in the prompt: {prompt}; {took} ms{line}{signs}"))
 }
 
 /// Compares the row with the results. Returns the recommended values if they differ.
 fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
-    let tools = match (found.native, row.tools) {
+    let tools = match (found.native, found.prompt) {
         (true, _) => ToolMode::Native,
-        (false, ToolMode::Prompt) => ToolMode::Prompt,
-        (false, _) => ToolMode::Off,
+        (false, true) => ToolMode::Prompt,
+        (false, false) => ToolMode::Off,
     };
     let reply_by = match (found.both, found.function, row.reply_by) {
         (_, true, ReplyBy::Tool) => ReplyBy::Tool,
@@ -75,7 +79,7 @@ fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
         "; write into the models file: {key}: {{\"tools\": \"{mode}\", \"schema_with_tools\": {both}, \"reply_by\": \"{way}\"}}"
     );
     // A row that claims too much breaks turns; one that claims too little only slows them down.
-    let broken = row.schema_with_tools && !found.both;
+    let broken = row.schema_with_tools && !found.both && row.tools == ToolMode::Native;
     (if broken { CheckStatus::Wrong } else { CheckStatus::Note }, line)
 }
 
@@ -84,6 +88,8 @@ fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
 enum Form {
     Format,
     Function,
+    /// In words, like the tool.
+    Prompt,
     /// Only after the tool's result, without the tool.
     Later,
 }
@@ -93,6 +99,7 @@ impl Form {
         match self {
             Self::Format => "with response_format",
             Self::Function => "with a function for the answer",
+            Self::Prompt => "described in the prompt",
             Self::Later => "without response_format",
         }
     }
@@ -117,18 +124,23 @@ impl Trial<'_> {
             if let Some((completion, call)) = self.offer(&opening, form, found).await? {
                 found.native = true;
                 let answers = self.finish(&opening, &completion, &call, form, found).await?;
-                match form {
-                    Form::Function => found.function = answers,
-                    Form::Format | Form::Later => found.both = answers,
-                }
+                let way = if form == Form::Function { &mut found.function } else { &mut found.both };
+                *way = answers;
             }
         }
         if found.both || found.function {
             return Ok(());
         }
-        let Some((completion, call)) = self.offer(&opening, Form::Later, found).await? else { return Ok(()) };
-        found.native = true;
-        self.finish(&opening, &completion, &call, Form::Later, found).await.map(drop)
+        if let Some((completion, call)) = self.offer(&opening, Form::Later, found).await? {
+            found.native = true;
+            self.finish(&opening, &completion, &call, Form::Later, found).await?;
+        }
+        if !found.native
+            && let Some((completion, call)) = self.offer(&opening, Form::Prompt, found).await?
+        {
+            found.prompt = self.finish(&opening, &completion, &call, Form::Prompt, found).await?;
+        }
+        Ok(())
     }
 
     /// Offers the tool. Returns `None` if it was not called, or if the request was refused.
@@ -149,8 +161,12 @@ impl Trial<'_> {
             }
             Err(error) => return Err(error),
         };
-        let call = completion.calls.iter().find(|call| call.name == TOOL).cloned();
-        if call.is_none() {
+        let written = spoken::calls(&completion.content, |name| name == TOOL);
+        let calls = if form == Form::Prompt { &written } else { &completion.calls };
+        let call = calls.iter().find(|call| call.name == TOOL).cloned();
+        if call.is_none() && form == Form::Prompt {
+            found.signs.push("the text has no call of the tool that the prompt describes".to_owned());
+        } else if call.is_none() {
             found.signs.push(format!("tool_calls: none {how}, although tool_choice is auto and the tool was needed"));
             found.signs.extend(signs_of_end(&completion));
         }
@@ -168,8 +184,14 @@ impl Trial<'_> {
         found: &mut Found,
     ) -> Result<bool, ModelError> {
         let mut messages = opening.to_vec();
-        messages.push(Item::echo(asked));
-        messages.extend(asked.calls.iter().map(|call| Item::result(call, json!({"number": NUMBER}).to_string())));
+        let result = json!({"number": NUMBER}).to_string();
+        if form == Form::Prompt {
+            messages.push(Item::new(Role::Assistant, asked.content.clone()));
+            messages.push(Item::new(Role::User, format!("{result}\n{USE_RESULTS}")));
+        } else {
+            messages.push(Item::echo(asked));
+            messages.extend(asked.calls.iter().map(|call| Item::result(call, result.clone())));
+        }
         let offered = form != Form::Later;
         let answer = match bounded(self.models, self.row, &self.request(messages, form, true, offered)).await {
             Ok(answer) => answer,
@@ -179,18 +201,29 @@ impl Trial<'_> {
             }
             Err(error) => return Err(error),
         };
+        Ok(self.judge(answer, call, form, found))
+    }
+
+    /// Returns true if this is an answer of the required form, and adds the signs of problems. Beside a function, and
+    /// with tools in the prompt, prose is an answer too.
+    fn judge(&self, answer: Completion, call: &ToolCall, form: Form, found: &mut Found) -> bool {
+        let prose_counts = matches!(form, Form::Function | Form::Prompt);
         let answer = match by_function::arguments(&answer) {
-            Some(content) if form == Form::Function => Completion { content, calls: Vec::new(), ..answer },
+            Some(content) if prose_counts => Completion { content, calls: Vec::new(), ..answer },
             _ => answer,
         };
+        let again = !answer.calls.is_empty() || !spoken::calls(&answer.content, |name| name == call.name).is_empty();
         let reply = self.schema.read(&answer.content);
+        let prose = |invalid| by_function::prose(&answer, invalid).is_some_and(|text| text.contains(NUMBER));
+        let is_answer = reply.as_ref().map_or_else(|invalid| prose_counts && prose(invalid), |_| true);
         match &reply {
-            _ if !answer.calls.is_empty() => {
+            _ if again => {
                 found.signs.push("it calls the tool again instead of answering".to_owned());
             }
             _ if answer.content.trim().is_empty() => {
                 found.signs.push("the content is empty after the tool's result".to_owned());
             }
+            Err(_) if is_answer => found.signs.push("it answers in prose, which is accepted".to_owned()),
             Err(error) => {
                 let how = form.name();
                 found.signs.push(format!("the answer after the tool {how} does not fit the schema: {error}"));
@@ -201,13 +234,17 @@ impl Trial<'_> {
             Ok(_) => {}
         }
         found.signs.extend(signs_of_end(&answer));
-        Ok(answer.calls.is_empty() && reply.is_ok())
+        is_answer && !again
     }
 
     fn request(&self, mut messages: Vec<Item>, form: Form, typed: bool, offered: bool) -> Request {
+        if form == Form::Prompt {
+            messages[0].content = format!("{}\n\n{}", messages[0].content, spoken::instructions(&[Arc::new(tool())]));
+            return Request { messages, ..Request::default() };
+        }
         let mut tools = if offered { vec![Arc::new(tool())] } else { Vec::new() };
         if form == Form::Function {
-            tools.push(self.schema.function());
+            tools.insert(0, self.schema.function());
             messages[0].content = format!("{}\n\n{}", messages[0].content, by_function::INSTRUCTION);
             return Request { messages, tools, answer_function: true, ..Request::default() };
         }

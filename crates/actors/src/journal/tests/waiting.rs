@@ -5,7 +5,7 @@ use crate::messages::approvals::Waiting;
 use crate::messages::journal::{Decided, Parking};
 use crate::testing::LONG;
 use domain::arguments_hash::ArgumentsHash;
-use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
+use domain::gate::{ApprovalDecision, Case, Gate, GateId, OPEN_MAX, OWN_MAX, Parked, Subject, TaskWait};
 use domain::ids::Timestamp;
 
 const HOUR: u64 = 3_600_000;
@@ -23,7 +23,7 @@ fn gate(turn: &Turn, now: Timestamp) -> Gate {
         tool: "fm__delete".to_owned(),
         hash,
         arguments: "{}".to_owned(),
-        subject: domain::gate::Subject::Approval,
+        subject: Subject::Approval,
         asked_at: now,
         expires_at: Timestamp(now.0 + HOUR),
     }
@@ -305,6 +305,38 @@ async fn a_deleted_question_waits_no_more() {
     assert_eq!(world.told_to_ask().await.as_deref(), Some("gone 10"));
     assert_eq!(world.decide(&gate, yes()).await, Some(false));
     assert_eq!((world.goes_on().await, world.said(&ten)), (None, None));
+}
+
+/// Returns the record of a turn that began three days ago and waits for a task that may take this many days.
+fn three_days_old(id: &str, longest: u64, decision: Option<ApprovalDecision>) -> (Gate, (String, String)) {
+    let mut turn = turn(id, id, "42");
+    turn.at.0 -= 3 * 24 * HOUR;
+    let task = TaskWait { server: "fm".to_owned(), id: format!("task {id}"), poll_ms: 1_000, answered: Vec::new() };
+    let expires_at = Timestamp(turn.at.0 + longest * 24 * HOUR);
+    let gate = Gate { subject: Subject::Task(task), expires_at, ..gate(&turn, turn.at) };
+    let parked = Parked { case: Case { gate: gate.clone(), decision }, posted: None, effort: effort(1), acted: false };
+    let custody = Custody::Open(OpenTurn { parked: Some(Box::new(parked)), ..OpenTurn::new(Arc::new(turn), None) });
+    (gate.clone(), (keys::turn(&gate.turn), serde_json::to_string(&custody).unwrap()))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_began_three_days_ago_is_waited_for_after_a_restart_and_its_turn_goes_on() {
+    let done = Some(ApprovalDecision::Finished);
+    let (working, first) = three_days_old("10", 7, None);
+    let (_, second) = three_days_old("11", 7, done.clone());
+    let (_, overdue) = three_days_old("12", 2, done.clone());
+    let mut world = world(with(vec![first, second, overdue])).await;
+    assert_eq!(world.goes_on().await, Some(("11".to_owned(), done.clone())), "it ended while the bot was away");
+    assert_eq!(world.goes_on().await, None);
+    assert_eq!(world.waiting().await, [Waiting { gate: working.clone(), posted: None }]);
+    let (id, text, _) = world.delivery().await.unwrap();
+    assert_eq!((id.as_str(), text.as_str()), ("12", notice::interrupted(Locale::English)), "its time was over");
+    // The wait goes on for days, and ends with the task.
+    settle().await;
+    tokio::time::sleep(Duration::from_secs(2 * 24 * 3_600)).await;
+    assert_eq!(world.goes_on().await, None);
+    assert_eq!(world.decide(&working, ApprovalDecision::Finished).await, Some(true));
+    assert_eq!(world.goes_on().await, Some(("10".to_owned(), done)));
 }
 
 #[tokio::test(start_paused = true)]

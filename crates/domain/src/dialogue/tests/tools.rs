@@ -5,6 +5,7 @@ use crate::completion::{ANSWER_FUNCTION, Accepts, WrittenJson};
 use crate::model::{ReplyBy, ToolMode};
 use crate::tool::access::Access;
 use crate::tool::catalogue::{Catalogue, Offer};
+use crate::tool::choice::LaneTools;
 use crate::tool::round::CallAllowance;
 use crate::tool::selection::Index;
 use crate::tool::testing::tool;
@@ -63,7 +64,7 @@ fn available(built_in_always: bool) -> Available {
         access,
         view,
         outlined: Arc::from([]),
-        used: Arc::from([]),
+        lane: LaneTools::default(),
         built_in_always,
         prompt_bytes: 64 * 1024,
     }
@@ -274,7 +275,7 @@ fn a_row_that_takes_tools_alone_is_asked_once_with_a_function_for_the_answer() {
         assert_eq!(reply(&step), words);
         assert_eq!(sent(&requests[0]), "3 false user:old|assistant:older|user:quoted|user:hi");
         assert!(requests.len() == 1 && requests[0].answer_function);
-        assert_eq!(requests[0].tools[2].name, ANSWER_FUNCTION);
+        assert_eq!(requests[0].tools[0].name, ANSWER_FUNCTION);
         let instructions = &requests[0].messages[0].content;
         assert!(instructions.contains("You have tools") && instructions.ends_with(by_function::INSTRUCTION));
         assert!(by_function::INSTRUCTION.contains(ANSWER_FUNCTION));
@@ -474,21 +475,35 @@ fn calls_in_the_text_count_when_they_fit() {
 #[test]
 fn tools_are_told_in_the_prompt_of_a_row_that_wants_it_so() {
     let call = r#"{"tool": "roll_dice", "arguments": "{\"n\": 1}"}"#;
-    let what = vec![Do::Says(call), Do::Says(GOOD), Do::Says(GOOD)];
-    let (step, requests) = tell(short(), tools(5, 10), Takes::Prompt, what);
-    assert_eq!(reply(&step), "Here");
-    assert_eq!(sent(&requests[0]), "0 false user:hi");
-    assert!(requests[0].messages[0].content.contains("- roll_dice: does roll_dice Arguments as JSON schema: {"));
-    assert_eq!(requests[1].messages[2].content, call);
-    assert!(requests[1].messages[3].content.starts_with("<tool_result tool=\"roll_dice\">\n8\n</tool_result>"));
-    assert_eq!((requests[2].form.is_some(), requests[2].messages.len()), (true, 4));
-    // A plain message takes one call.
-    assert_eq!(tell(short(), tools(5, 10), Takes::Prompt, vec![Do::Says(GOOD)]).1.len(), 1);
+    let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Prompt, vec![Do::Says(call), Do::Says(GOOD)]);
+    assert_eq!((reply(&step), requests.len()), ("Here", 2));
+    assert_eq!(sent(&requests[0]), "0 false user:old|assistant:older|user:quoted|user:hi");
+    let instructions = &requests[0].messages[0].content;
+    assert!(instructions.contains("- roll_dice: does roll_dice Arguments as JSON schema: {"));
+    assert!(!instructions.contains(ANSWER_FUNCTION) && !requests[0].answer_function, "the answer is text");
+    assert_eq!(requests[1].messages[5].content, call);
+    assert!(requests[1].messages[6].content.starts_with("<tool_result tool=\"roll_dice\">\n8\n</tool_result>"));
+    // A plain message takes one call, whatever form the answer has.
+    let called = r#"{"tool": "give_answer", "arguments": {"type": "text", "response": "Here", "data": ""}}"#;
+    for (said, words) in [(GOOD, "Here"), (called, "Here"), ("Just words.", "Just words.")] {
+        let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Prompt, vec![Do::Says(said)]);
+        assert_eq!((reply(&step), requests.len()), (words, 1));
+    }
     // The model corrects a call with invalid arguments.
     let misfit = r#"{"tool": "roll_dice", "arguments": {"n": "x"}}"#;
-    let (_, requests) =
-        tell(short(), tools(5, 10), Takes::Prompt, vec![Do::Says(misfit), Do::Says(GOOD), Do::Says(GOOD)]);
+    let (_, requests) = tell(short(), tools(5, 10), Takes::Prompt, vec![Do::Says(misfit), Do::Says(GOOD)]);
     assert!(requests[1].messages[3].content.contains("the arguments do not fit"));
+    // A refusal of native tools is not about the prompt.
+    let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
+    dialogue.next(Event::Begin);
+    let (_, asked) = dialogue.request(&row_that(Takes::Prompt), false, None);
+    assert_eq!(asked.offered, ToolOffer::WithAnswer { native: false });
+    // A row that must answer by structured output is asked again for that.
+    let schema_only = Row { reply_by: ReplyBy::Schema, ..row_that(Takes::Prompt) };
+    let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(5, 10));
+    dialogue.next(Event::Begin);
+    let (_, asked) = dialogue.request(&schema_only, true, None);
+    assert_eq!(asked.offered, ToolOffer::Before { native: false, missed: false });
 }
 
 #[test]
@@ -508,10 +523,7 @@ fn a_row_without_tools_is_asked_as_ever() {
 #[test]
 fn another_row_is_told_of_rounds_in_words() {
     for takes in [Takes::Nothing, Takes::Together, Takes::Prompt] {
-        let mut what = vec![Do::Calls(vec![ROLL]), Do::Row(takes), Do::Says(GOOD)];
-        if matches!(takes, Takes::Prompt) {
-            what.push(Do::Says(GOOD));
-        }
+        let what = vec![Do::Calls(vec![ROLL]), Do::Row(takes), Do::Says(GOOD)];
         let (step, requests) = tell(short(), tools(5, 10), Takes::Before, what);
         assert_eq!(reply(&step), "Here");
         let told = &requests[1].messages;

@@ -24,9 +24,13 @@ fn tools(many: usize, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {
 }
 
 fn turn_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {
+    let lane = LaneTools { used: Arc::from([("s__tool_00007".into(), 3)]), ..LaneTools::default() };
+    lane_tools(catalogue, rules, question, lane)
+}
+
+fn lane_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str, lane: LaneTools) -> Option<TurnTools> {
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(rules));
-    let used: Arc<[(Arc<str>, u32)]> = Arc::from([("s__tool_00007".into(), 3)]);
     let view = Arc::new(View::of(&catalogue, access.hides()));
     TurnTools::new(
         Available {
@@ -35,7 +39,7 @@ fn turn_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str) -> Op
             access,
             view,
             outlined: Arc::from([]),
-            used,
+            lane,
             built_in_always: false,
             prompt_bytes: 64 * 1024,
         },
@@ -71,20 +75,83 @@ fn few_tools_are_all_shown_and_hidden_ones_never() {
 }
 
 #[test]
-fn of_many_those_are_shown_that_the_question_names_and_those_in_use_and_a_search_for_the_rest() {
+fn of_many_tools_those_in_use_are_shown_then_a_search_then_those_that_the_question_names() {
     let mut tools = tools(5_000, Vec::new(), "please handle widget4321").unwrap();
     let shown = tools.specs(40);
-    assert_eq!(shown.len(), 40, "all places are filled");
-    let has = |shown: &[Arc<ToolSpec>], wanted: &[&str]| {
-        let places = wanted.iter().map(|name| names(shown).iter().position(|shown| shown == name));
-        places.collect::<Option<Vec<_>>>().is_some_and(|places| places.is_sorted())
-    };
-    assert!(has(&shown, &["s__tool_00000", "s__tool_00007", "s__tool_04321", FIND_TOOLS]), "{:?}", names(&shown));
+    // Nine places stay free for searches.
+    let names = names(&shown);
+    assert_eq!((names.len(), &names[29..]), (31, &[FIND_TOOLS, "s__tool_04321"][..]));
+    assert!(names[..29].is_sorted() && names.contains(&"s__tool_00007") && names.contains(&"s__tool_00000"));
     let text = told(&mut tools, FIND_TOOLS, &json!({"query": "widget99"}));
     assert_eq!(text, "You can call these now:\n- s__tool_00099: handles widget99 things");
-    assert!(has(&tools.specs(40), &["s__tool_00007", "s__tool_00099", "s__tool_04321", FIND_TOOLS]));
-    assert_eq!(names(&tools.specs(2)), ["s__tool_00099", FIND_TOOLS], "what was searched for comes first");
     assert!(told(&mut tools, FIND_TOOLS, &json!({"query": "nothing"})).starts_with("No tool fits"));
+}
+
+#[test]
+fn found_tools_follow_all_others_in_the_order_of_the_searches() {
+    let mut tools = tools(100, Vec::new(), "please handle widget77").unwrap();
+    let mut shown = Vec::new();
+    for (query, added) in [("", "s__tool_00077"), ("widget99", "s__tool_00099"), ("widget50", "s__tool_00050")] {
+        if !query.is_empty() {
+            told(&mut tools, FIND_TOOLS, &json!({"query": query}));
+        }
+        let specs = tools.specs(40);
+        let now: Vec<String> = names(&specs).into_iter().map(str::to_owned).collect();
+        assert!(now.starts_with(&shown) && now.last().is_some_and(|last| last == added), "{now:?}");
+        shown = now;
+    }
+    let result = ShownResult { whole: Some("all of it".into()), ..ShownResult::text("cut") };
+    tools.result(&call("s__tool_00050", &json!({})), result);
+    assert_eq!(names(&tools.specs(40)).last(), Some(&READ_RESULT));
+    told(&mut tools, FIND_TOOLS, &json!({"query": "widget51 widget99"}));
+    let specs = tools.specs(40);
+    assert!(names(&specs).starts_with(&shown.iter().map(String::as_str).collect::<Vec<_>>()));
+    let end = [FIND_TOOLS, "s__tool_00077", "s__tool_00099", "s__tool_00050", READ_RESULT, "s__tool_00051"];
+    assert_eq!(names(&specs)[29..], end, "each of them once");
+    let saved = serde_json::to_string(&tools.save()).unwrap();
+    let resume = |available| TurnTools::resume(available, serde_json::from_str(&saved).unwrap());
+    let Available { catalogue, index, access, view, outlined, lane, built_in_always, prompt_bytes } = tools.available;
+    let available = Available { catalogue, index, access, view, outlined, lane, built_in_always, prompt_bytes };
+    assert_eq!(names(&resume(available).specs(40)), names(&specs), "also after a decision");
+    let less = turn_tools(self::catalogue(100), vec![deny("*99")], "").unwrap().available;
+    assert!(!names(&resume(less).specs(40)).contains(&"s__tool_00099"), "it may be hidden since");
+}
+
+#[test]
+fn the_prompts_of_a_lane_begin_with_the_same_tools() {
+    let catalogue = catalogue(100);
+    let mut tools = turn_tools(Arc::clone(&catalogue), Vec::new(), "hello").unwrap();
+    assert_eq!(tools.specs(40).len(), 30, "room is left");
+    told(&mut tools, FIND_TOOLS, &json!({"query": "widget99"}));
+    let first = tools.specs(40);
+    let kept = tools.lane_tools(40).unwrap();
+    let next = |question: &str, rules| lane_tools(Arc::clone(&catalogue), rules, question, kept.clone()).unwrap();
+    assert_eq!(names(&next("and then?", Vec::new()).specs(40)), names(&first));
+    let specs = next("handle widget99 and widget77", Vec::new()).specs(40);
+    let (before, named) = specs.split_at(first.len());
+    assert_eq!((names(before), names(named)), (names(&first), vec!["s__tool_00077"]));
+    let hidden = next("and then?", vec![deny("*99")]).specs(40);
+    assert_eq!(names(&hidden).last(), Some(&FIND_TOOLS), "a tool that the next member may not see");
+    assert!(turn_tools(self::catalogue(40), Vec::new(), "hello").unwrap().lane_tools(40).is_none());
+}
+
+#[test]
+fn the_latest_tools_are_shown_if_there_is_no_room_for_all_that_were_found() {
+    let mut tools = tools(100, Vec::new(), "please handle widget70 and widget71").unwrap();
+    for number in 40..60 {
+        tools.allowance = CallAllowance::new(5, 10);
+        told(&mut tools, FIND_TOOLS, &json!({"query": format!("widget{number}")}));
+    }
+    let expected: Vec<String> = (50..60).map(|number| format!("s__tool_{number:05}")).collect();
+    assert_eq!(names(&tools.specs(40))[30..], expected);
+    // A row with a single place gets the best result of the last search.
+    tools.allowance = CallAllowance::new(5, 10);
+    told(&mut tools, FIND_TOOLS, &json!({"query": "widget95 things widget96"}));
+    told(&mut tools, FIND_TOOLS, &json!({"query": "widget99"}));
+    assert_eq!(names(&tools.specs(2)), [FIND_TOOLS, "s__tool_00099"]);
+    told(&mut tools, FIND_TOOLS, &json!({"query": "widget95"}));
+    assert_eq!(names(&tools.specs(2)), [FIND_TOOLS, "s__tool_00095"], "also if it was found before");
+    assert_eq!(names(&tools.specs(1)), [FIND_TOOLS]);
 }
 
 #[test]
@@ -160,8 +227,8 @@ fn words_for_one_caller_stand_for_those_of_the_catalogue_and_count_in_the_prompt
     let shown = |text: &str, prompt_bytes: usize| {
         let (index, view) = (Arc::new(Index::new(&catalogue)), Arc::new(View::of(&catalogue, &[])));
         let (access, outlined) = (Arc::new(Access::of_a_member(Vec::new())), Arc::from([described(text)]));
-        let (catalogue, used, built_in_always) = (Arc::clone(&catalogue), Arc::from([]), false);
-        let available = Available { catalogue, index, access, view, outlined, used, built_in_always, prompt_bytes };
+        let (catalogue, lane, built_in_always) = (Arc::clone(&catalogue), LaneTools::default(), false);
+        let available = Available { catalogue, index, access, view, outlined, lane, built_in_always, prompt_bytes };
         TurnTools::new(available, CallAllowance::new(8, 8), "hello").unwrap().specs(10)
     };
     let told = shown("tables of this caller", 64 * 1024);
@@ -184,7 +251,7 @@ fn a_turn_costs_the_same_with_few_tools_and_with_many() {
             access,
             outlined: Arc::from([]),
             view,
-            used: Arc::from([]),
+            lane: LaneTools::default(),
             built_in_always: false,
             prompt_bytes: 64 * 1024,
         }
@@ -254,7 +321,7 @@ fn definitions_take_no_more_of_a_prompt_than_they_may_and_the_rest_is_found() {
     told(&mut tools, FIND_TOOLS, &json!({"query": "widget16"}));
     assert!(names(&tools.specs(40)).contains(&"s__tool_00016"), "what was searched for is shown");
     tools.available.prompt_bytes = 1;
-    assert_eq!(names(&tools.specs(40)), ["s__tool_00016", FIND_TOOLS], "and can be called whatever room there is");
+    assert_eq!(names(&tools.specs(40)), [FIND_TOOLS, "s__tool_00016"], "and can be called whatever room there is");
     tools.available.prompt_bytes = 1_000_000;
     assert_eq!(tools.specs(40).len(), 20);
 }
@@ -279,7 +346,7 @@ fn with_more_tools_than_places_tools_of_this_program_and_those_in_use_are_shown_
         let tools = turn_tools(Arc::clone(&catalogue), Vec::new(), question).unwrap();
         let shown = tools.specs(40);
         let shown = names(&shown);
-        assert_eq!(shown.len(), 40, "all places are filled");
+        assert_eq!(shown.len(), 30 + usize::from(fits), "the other places are left for searches");
         for name in ["calculator", "get_time", "s__tool_00007", FIND_TOOLS] {
             assert!(shown.contains(&name), "{question}: {name}");
         }

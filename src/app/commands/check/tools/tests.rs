@@ -18,6 +18,10 @@ enum Kind {
     Distracted,
     /// Supports no tools.
     Without,
+    /// Supports no native tools, and writes the calls of tools that its prompt describes.
+    Writing,
+    /// The same, and answers in prose.
+    WritingProse,
     /// Calls the tool in every round.
     Stubborn,
 }
@@ -34,10 +38,13 @@ impl Models for Scripted {
         let offered = !request.tools.is_empty();
         let typed = request.form.is_some();
         let by_function = request.answer_function;
-        let told = request.messages.iter().any(|item| item.role == Role::Tool && item.content.contains(NUMBER));
+        let has_number = |item: &Item| item.role != Role::Assistant && item.content.contains(NUMBER);
+        let told = request.messages.iter().any(has_number);
+        let described = request.messages[0].content.contains("- lucky_number: ");
+        let writes = matches!(self.0, Kind::Writing | Kind::WritingProse);
         let refuse = |message: &str| Err(ModelError::new(ModelErrorKind::BadRequest, message));
         match self.0 {
-            Kind::Without if offered => return refuse("tools are not supported"),
+            Kind::Without | Kind::Writing | Kind::WritingProse if offered => return refuse("tools are not supported"),
             Kind::Either | Kind::Prose if offered && typed => {
                 return refuse("response_format with tools is unsupported");
             }
@@ -51,8 +58,10 @@ impl Models for Scripted {
         let call = ToolCall { id: "c".into(), name: TOOL.into(), arguments: "{}".into() };
         let number = if told { NUMBER } else { "no idea" };
         let content = json!({"type": "text", "response": format!("It is {number}"), "data": ""}).to_string();
-        let prose = self.0 == Kind::Prose && by_function;
+        let prose = (self.0 == Kind::Prose && by_function) || (self.0 == Kind::WritingProse && described);
         let content = if prose { format!("It is {number}") } else { content };
+        let call_in_words = r#"{"tool": "lucky_number", "arguments": {}}"#.to_owned();
+        let content = if writes && described && !told { call_in_words } else { content };
         let answer = ToolCall { id: "a".into(), name: ANSWER_FUNCTION.into(), arguments: content.clone() };
         let answers = by_function && !prose && !calls_now;
         Ok(Completion {
@@ -103,7 +112,7 @@ async fn a_model_that_can_do_both_gets_its_line() {
 async fn a_model_that_takes_one_at_a_time_is_found_out() {
     for (kind, sign, function) in [
         (Kind::Either, "the model rejects tools with response_format", "yes"),
-        (Kind::Prose, "with a function for the answer does not fit the schema", "no"),
+        (Kind::Prose, "it answers in prose, which is accepted", "yes"),
         (Kind::Distracted, "tool_calls: none with response_format", "no"),
         (Kind::Stubborn, "it calls the tool again instead of answering", "no"),
     ] {
@@ -129,5 +138,19 @@ async fn a_model_without_tools_is_named() {
     assert!(why.contains("the model rejects tools without response_format (tools are not supported)"), "{why}");
     assert!(why.contains(r#""m": {"tools": "off", "schema_with_tools": false, "reply_by": "auto"}"#), "{why}");
     assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Off, ..row() }).await.0, CheckStatus::Ok);
-    assert_eq!(tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await.0, CheckStatus::Ok);
+    let (verdict, why) = tried(Kind::Without, Row { tools: ToolMode::Prompt, ..row() }).await;
+    assert!(verdict == CheckStatus::Note && why.contains(r#"{"tools": "off""#), "{why}");
+    assert!(why.contains("the text has no call of the tool that the prompt describes"), "{why}");
+}
+
+#[tokio::test]
+async fn a_model_that_writes_calls_gets_its_tools_in_the_prompt() {
+    for kind in [Kind::Writing, Kind::WritingProse] {
+        let (verdict, why) = tried(kind, row()).await;
+        assert_eq!(verdict, CheckStatus::Note);
+        assert!(why.contains("described in the prompt: yes"), "{why}");
+        assert!(why.contains(r#""m": {"tools": "prompt", "schema_with_tools": false, "reply_by": "auto"}"#), "{why}");
+        let (verdict, why) = tried(kind, Row { tools: ToolMode::Prompt, ..row() }).await;
+        assert!(verdict == CheckStatus::Ok && why.contains("the row says so"), "{why}");
+    }
 }
