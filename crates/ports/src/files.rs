@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{Attachments, Documents};
-use domain::attachment::Unread;
+use super::{Attachments, Documents, FileTexts};
+use domain::attachment::{Attachment, Unread};
 use domain::document::DocumentText;
+use domain::ids::Person;
 
 /// The error of a download.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,22 @@ pub struct NoFiles;
 impl Attachments for NoFiles {
     async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
         Err(FetchError::Foreign)
+    }
+}
+
+/// A file that a program sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentFile {
+    /// The file as the program describes it, with its length.
+    pub file: Attachment,
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
+#[async_trait]
+impl FileTexts for NoFiles {
+    async fn texts(&self, _person: &Person, _files: Vec<SentFile>) -> Result<Vec<String>, (usize, Unread)> {
+        Err((0, Unread::Kind))
     }
 }
 

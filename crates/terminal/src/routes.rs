@@ -1,6 +1,7 @@
 //! The HTTP routes of this door: messages, event streams, sessions and queries.
 
 mod about;
+mod enclosing;
 mod lineage;
 mod manage;
 mod problem;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use self::problem::refused;
+pub use self::enclosing::SubmittedFile;
 pub use self::submit::{Submit, Submitted, no_profile};
 use self::typed::InputRefusal;
 use super::DOOR;
