@@ -90,3 +90,53 @@ impl Attachments for Sessions {
         if file.bytes.len() > most { Err(FetchError::TooLong) } else { Ok(file.bytes.clone()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::ids::Door;
+    use ports::testing::{ManualClock, MemoryStore};
+
+    use super::*;
+
+    fn sessions() -> Sessions {
+        let kept_for = Arc::new(|| Duration::from_secs(60));
+        Sessions::new(Arc::new(ManualClock::new()), Arc::new(MemoryStore::new()), kept_for)
+    }
+
+    fn person(name: &str) -> Person {
+        Person::new(Door::new("api"), name)
+    }
+
+    /// Holds a file of this many KiB; `None` if it has no room.
+    async fn hold(sessions: &Sessions, who: &str, kib: usize) -> Option<Attachment> {
+        let bytes = vec![7; kib << 10];
+        let room = sessions.room_of_files(&person(who), bytes.len()).await?;
+        let file = Attachment { name: "a.txt".to_owned(), ..Attachment::of_bytes(None, bytes.len()) };
+        sessions.hold_files(vec![SentFile { file, bytes }], room).pop()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn files_are_held_within_bounds_until_they_are_read() {
+        let sessions = sessions();
+        let file = hold(&sessions, "ada", KIB_MAX / 2).await.unwrap();
+        assert!(hold(&sessions, "ada", 1).await.is_none(), "one person has at most half");
+        assert!(hold(&sessions, "ben", KIB_MAX / 4).await.is_some());
+        let most = KIB_MAX << 9;
+        for (url, most, wrong) in [
+            ("upload:99", most, FetchError::Lost("the process was restarted, or the file waited too long".to_owned())),
+            ("https://files.example/a", most, FetchError::Foreign),
+            (&file.url, most - 1, FetchError::TooLong),
+        ] {
+            assert_eq!(sessions.fetch(url, most).await, Err(wrong), "{url}");
+        }
+        // A turn that is restarted reads it again.
+        for _ in 0..2 {
+            assert_eq!(sessions.fetch(&file.url, most).await.map(|bytes| bytes.len()), Ok(most));
+        }
+        tokio::time::sleep(READ_FOR).await;
+        assert!(hold(&sessions, "ada", 1).await.is_some(), "what was read is dropped");
+        assert!(sessions.fetch(&file.url, most).await.is_err());
+        tokio::time::sleep(UNREAD_FOR).await;
+        assert!(hold(&sessions, "ada", KIB_MAX / 2).await.is_some(), "what no turn read is dropped as well");
+    }
+}
