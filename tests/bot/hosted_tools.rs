@@ -173,9 +173,8 @@ fn servers_are_off_by_default_while_the_web_is_searched_and_a_member_enables_the
     story(async {
         let folder = tempfile::tempdir().unwrap();
         let (url, _) = documents().await;
-        let setup = setup()
-            .set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display())
-            .set("MCP_ENABLED_DEFAULT", "false");
+        let setup =
+            setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display()).set("MCP_ENABLED_DEFAULT", "false");
         let world = World::of_row(setup, SEARCHES).await;
         world.model.always(Act::says(WORDS));
         let offered = async |who: &str| {

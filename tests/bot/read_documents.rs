@@ -153,7 +153,9 @@ fn files_of_programs_are_read_like_those_of_members() {
         let files = [part("report.pdf", fixture!("report.pdf")), part("notes.csv", b"fruit,count\nquince,7\n")];
         assert_eq!(post(&world, "/v1/chat/completions", &chat(&files)).await.status(), 200);
         let ask = world.model.last();
-        for words in ["how many?\n\n[Attached file report.pdf (PDF, 2 pages).", "> The ledger names 42 quinces.", "> quince,7"] {
+        for words in
+            ["how many?\n\n[Attached file report.pdf (PDF, 2 pages).", "> The ledger names 42 quinces.", "> quince,7"]
+        {
             assert!(ask.question().contains(words), "{words}: {}", ask.question());
         }
         let file = json!({"type": "input_file", "filename": "stock.xlsx", "file_data": data_url(fixture!("stock.xlsx"), XLSX)});
@@ -174,8 +176,14 @@ fn a_program_is_told_which_file_is_not_read_and_why() {
         let gif = STANDARD.decode("R0lGODlhAQABAAAAACw=").unwrap();
         let text = part("a.txt", b"text");
         for (files, why) in [
-            (vec![part("locked.pdf", fixture!("password.pdf"))], "the file \"locked.pdf\" is not read: it is protected by a password"),
-            (vec![text.clone(), part("scan.pdf", fixture!("scan.pdf"))], "\"scan.pdf\" is not read: it contains no text"),
+            (
+                vec![part("locked.pdf", fixture!("password.pdf"))],
+                "the file \"locked.pdf\" is not read: it is protected by a password",
+            ),
+            (
+                vec![text.clone(), part("scan.pdf", fixture!("scan.pdf"))],
+                "\"scan.pdf\" is not read: it contains no text",
+            ),
             (vec![part("cat.gif", &gif)], "send pictures as parts of type image_url"),
             (vec![part("a.bin", b"\0\x01\x02")], "\"a.bin\" is not read: what it holds is not what its name says"),
             (vec![text.clone(); 5], "at most 4 files"),
@@ -198,7 +206,9 @@ fn a_program_is_told_which_file_is_not_read_and_why() {
 #[test]
 fn a_message_of_a_session_has_files_like_one_of_a_platform() {
     story(async {
-        let world = World::of_row(Setup::new(), r#""vision": true"#).await;
+        // Four readers take their time on a machine with other load.
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "100s");
+        let world = World::of_row(setup, r#""vision": true"#).await;
         world.model.always(Act::says("Aye."));
         let file = |name: &str, bytes: &[u8]| json!({"name": name, "data": STANDARD.encode(bytes)});
         let submit = async |files: Value| {
@@ -218,7 +228,13 @@ fn a_message_of_a_session_has_files_like_one_of_a_platform() {
         assert_eq!(submit(json!(files)).await.0, 200);
         let ask = world.model.last();
         let shown = ask.body["messages"].to_string();
-        for words in ["The ledger names 42 quinces.", "The quorum was reached", "Ladder", "protected by a password", "data:image/gif"] {
+        for words in [
+            "The ledger names 42 quinces.",
+            "The quorum was reached",
+            "Ladder",
+            "protected by a password",
+            "data:image/gif",
+        ] {
             assert!(shown.contains(words), "{words}: {shown}");
         }
         assert_eq!(submit(json!([])).await.0, 200);

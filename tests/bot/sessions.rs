@@ -589,15 +589,6 @@ fn one_question_for_a_script_prints_the_answer_alone() {
             (code, told)
         };
         assert_eq!(chat(&["--once", "hello"], "").await, (Some(0), "You said: hello\n".to_owned()));
-        for (document, words) in [
-            (&include_bytes!("../../crates/documents/fixtures/report.pdf")[..], "The ledger names 42 quinces."),
-            (include_bytes!("../../crates/documents/fixtures/stock.xlsx"), "| Quince | 42 | 2026-10-03 |"),
-        ] {
-            assert_eq!(asks(&["--once", "how many?"], document).await.0, Some(0));
-            assert!(world.model.last().question().contains(words), "{}", world.model.last().question());
-        }
-        let (code, _, why) = asks(&["--once", "what is this?"], b"\xff\xfe\xfd\0").await;
-        assert!(code == Some(1) && why.contains("neither text nor a document"), "{why}");
         let (code, told) = chat(&["--once", "what is this?", "--session", "look"], "a boat\n").await;
         assert!(code == Some(0) && told.starts_with("You said: what is this?") && told.contains("a boat"), "{told}");
         // Attaches to a session by its number.
@@ -608,6 +599,15 @@ fn one_question_for_a_script_prints_the_answer_alone() {
         }
         let (code, told) = chat(&[], "hello\nyou\n").await;
         assert_eq!((code, told.as_str()), (Some(0), "You said: hello\nYou said: you\n"), "a pipe gets answers alone");
+        for (document, words) in [
+            (&include_bytes!("../../crates/documents/fixtures/report.pdf")[..], "The ledger names 42 quinces."),
+            (include_bytes!("../../crates/documents/fixtures/stock.xlsx"), "| Quince | 42 | 2026-10-03 |"),
+        ] {
+            assert_eq!(asks(&["--once", "how many?"], document).await.0, Some(0));
+            assert!(world.model.last().question().contains(words), "{}", world.model.last().question());
+        }
+        let (code, _, why) = asks(&["--once", "what is this?"], b"\xff\xfe\xfd\0").await;
+        assert!(code == Some(1) && why.contains("neither text nor a document"), "{why}");
         world.model.always(Act::Status(500));
         assert_eq!(chat(&["--once", "hello"], "").await.0, Some(1));
         assert_eq!(chat(&[], "hello\n").await.0, Some(1));

@@ -113,12 +113,10 @@ fn the_operator_decides_what_is_open_and_the_model_what_is_served() {
 fn a_community_wins_over_the_operators_defaults_and_a_member_over_both() {
     story(async {
         let guild = World::without_bot(Setup::new()).await.service.guilds()[0].id;
-        let setup = Setup::new()
-            .set("STAFFAI_MEMBERS__DEFAULTS", "verbosity detailed,language French")
-            .set(
-                "STAFFAI_MEMBERS__COMMUNITY_DEFAULTS",
-                format!("{guild} verbosity short,{guild} temperature 0.5,1{guild} language es"),
-            );
+        let setup = Setup::new().set("STAFFAI_MEMBERS__DEFAULTS", "verbosity detailed,language French").set(
+            "STAFFAI_MEMBERS__COMMUNITY_DEFAULTS",
+            format!("{guild} verbosity short,{guild} temperature 0.5,1{guild} language es"),
+        );
         let world = World::with(setup).await;
         world.model.always(Act::says("Aye."));
         let asked = async |who: &str| {

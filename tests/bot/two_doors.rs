@@ -53,7 +53,10 @@ impl Faults for BreaksBranch {
 
 /// Returns the account, messages and tokens of a line of the ledger.
 fn line(line: &Value) -> (String, (u64, u64)) {
-    (line["member"].as_str().unwrap().to_owned(), (line["messages"].as_u64().unwrap(), line["tokens"].as_u64().unwrap()))
+    (
+        line["member"].as_str().unwrap().to_owned(),
+        (line["messages"].as_u64().unwrap(), line["tokens"].as_u64().unwrap()),
+    )
 }
 
 #[test]

@@ -342,7 +342,11 @@ fn the_board_shows_the_use_by_day_member_tool_and_experiment() {
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
-    assert_eq!(browser.run("return document.querySelectorAll('#board .by-day li').length"), 0, "nothing is read while it is closed");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#board .by-day li').length"),
+        0,
+        "nothing is read while it is closed"
+    );
     browser.say("@staffai roll 2d6");
     browser.answer("Rolled 2d6");
     browser.speak_as("Ben");
@@ -361,7 +365,14 @@ fn the_board_shows_the_use_by_day_member_tool_and_experiment() {
     let lines = browser.run("return [...document.querySelectorAll('#board .by-day li')].map(line => [...line.children].map(part => part.textContent).join(' | '))");
     let lines: Vec<String> = serde_json::from_value(lines).expect("texts");
     let has = |begin: &str, part: &str| lines.iter().any(|line| line.starts_with(begin) && line.contains(part));
-    for (begin, part) in [("2", "2 messages"), ("Ada", "1 message | "), ("Ben", "1 message | "), ("roll_dice", "1 call | 1 member"), ("Experiments", "by arm"), ("tone: ", "answered; ")] {
+    for (begin, part) in [
+        ("2", "2 messages"),
+        ("Ada", "1 message | "),
+        ("Ben", "1 message | "),
+        ("roll_dice", "1 call | 1 member"),
+        ("Experiments", "by arm"),
+        ("tone: ", "answered; "),
+    ] {
         assert!(has(begin, part), "{begin} {part}: {lines:#?}");
     }
     let found = browser.finds("the use by day");

@@ -210,15 +210,18 @@ fn rules_and_approvers_name_user_groups() {
         let mut world = World::without_bot().await;
         world.service.groups("S0CREW", &["U1"]);
         world.service.groups("S0BOARD", &["U2"]);
-        let rules = r#"[{tools = "roll_dice", except = ["S0CREW"], verdict = "deny"},
-            {tools = "roll_dice", roles = ["S0CREW"], verdict = "ask", approvers = ["S0BOARD"]}]"#;
+        let rules = r#"[{tools = "roll_dice", doors = ["slack"], except = ["S0CREW"], verdict = "deny"},
+            {tools = "roll_dice", doors = ["slack"], roles = ["S0CREW"], verdict = "ask", approvers = ["S0BOARD"]}]"#;
         world.env.insert("STAFFAI_TOOLS__RULES".to_owned(), rules.to_owned());
         world.env.insert("STAFFAI_TOOLS__BUILT_IN_ALWAYS".to_owned(), "true".to_owned());
-        let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
         std::fs::write(&world.env["STAFFAI_MODELS"], models).unwrap();
         world.model.does(|ask| match ask.results().first() {
             Some((_, result)) => Act::says(result.clone()),
-            None if ask.tools().contains(&"roll_dice") => Act::calls(&[("call-1", "roll_dice", json!({"notation": "2d6"}))]),
+            None if ask.tools().contains(&"roll_dice") => {
+                Act::calls(&[("call-1", "roll_dice", json!({"notation": "2d6"}))])
+            }
             None => Act::says("I have no dice."),
         });
         world.start().await;

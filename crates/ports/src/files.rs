@@ -1,8 +1,8 @@
-//! Errors of downloads, documents and renderings.
+//! Files of programs, and errors of downloads, documents and renderings.
 
 use async_trait::async_trait;
 
-use super::{Attachments, Documents, FileTexts};
+use super::{Attachments, Documents};
 use domain::attachment::{Attachment, Unread};
 use domain::document::DocumentText;
 use domain::ids::Person;
@@ -41,6 +41,17 @@ pub struct SentFile {
     pub file: Attachment,
     /// The content.
     pub bytes: Vec<u8>,
+}
+
+/// Reads files of programs that supply their whole conversation.
+#[async_trait]
+pub trait FileTexts: Send + Sync {
+    /// Returns the files as a model reads them, in order, one block of text each, within the bounds of one question of a
+    /// member. Texts and documents only. Bounded in time and memory; dropping the future ends the work.
+    ///
+    /// # Errors
+    /// The index of the first file that is not read, and the reason.
+    async fn texts(&self, person: &Person, files: Vec<SentFile>) -> Result<Vec<String>, (usize, Unread)>;
 }
 
 #[async_trait]

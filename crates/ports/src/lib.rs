@@ -48,7 +48,7 @@ pub use self::connection::{
 };
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead, SentFile};
+pub use self::files::{FetchError, FileTexts, NoDocuments, NoFiles, NotDrawn, NotRead, SentFile};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
@@ -68,7 +68,6 @@ pub use self::writes::{Keeping, Replaced, StoreStatus, Stored, StoredRow, Unread
 pub use self::{models::Models, observer::Observer, open_gates::OpenGates, peers::Peers, processes::Processes};
 pub use self::{turn_detail::TurnLog, vitals::Vitals};
 use domain::arm_figures::ArmFigures;
-use domain::attachment::Unread;
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
 use domain::document::DocumentText;
@@ -447,17 +446,6 @@ pub trait Documents: Send + Sync {
     /// # Errors
     /// See [`NotRead`].
     async fn read(&self, bytes: Vec<u8>, most: usize) -> Result<DocumentText, NotRead>;
-}
-
-/// Reads files of programs that supply their whole conversation.
-#[async_trait]
-pub trait FileTexts: Send + Sync {
-    /// Returns the files as a model reads them, in order, one block of text each, within the bounds of one question of a
-    /// member. Texts and documents only. Bounded in time and memory; dropping the future ends the work.
-    ///
-    /// # Errors
-    /// The index of the first file that is not read, and the reason.
-    async fn texts(&self, person: &Person, files: Vec<SentFile>) -> Result<Vec<String>, (usize, Unread)>;
 }
 
 /// Renders content that platforms cannot show. Works in memory only, without files or network.

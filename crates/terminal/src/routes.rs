@@ -25,8 +25,8 @@ use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use self::problem::refused;
 pub use self::enclosing::SubmittedFile;
+use self::problem::refused;
 pub use self::submit::{Submit, Submitted, no_profile};
 use self::typed::InputRefusal;
 use super::DOOR;

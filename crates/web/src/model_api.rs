@@ -42,8 +42,8 @@ use domain::model::{Row, ToolMode};
 use domain::outgoing::Capabilities;
 use domain::turn_event::NoAnswer;
 use ports::{
-    Clock, Dice, EmbeddingAsk, FileTexts, Intake, Metering, ModelsInForce, NotEmbedded, PostError, PostReply, PostRequest,
-    PostResult, Poster, Store, TurnEventLog,
+    Clock, Dice, EmbeddingAsk, FileTexts, Intake, Metering, ModelsInForce, NotEmbedded, PostError, PostReply,
+    PostRequest, PostResult, Poster, Store, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.

@@ -307,7 +307,8 @@ async fn with_input(question: &str) -> Result<(String, Vec<SubmittedFile>), Stri
         std::io::stdin().take(FILE_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
     let bytes = read.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    let too_long = |most: u64| format!("the standard input has more than the {most} bytes that are attached; send less of it");
+    let too_long =
+        |most: u64| format!("the standard input has more than the {most} bytes that are attached; send less of it");
     if bytes.len() as u64 > FILE_MAX {
         return Err(too_long(FILE_MAX));
     }

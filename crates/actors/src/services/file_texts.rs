@@ -9,7 +9,9 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::running::Live;
-use domain::attachment::{self, Attachment, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
+use domain::attachment::{
+    self, Attachment, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms,
+};
 use domain::completion::Accepts;
 use domain::document::Container;
 use domain::ids::Person;

@@ -9,9 +9,9 @@ use super::super::defaults;
 use super::super::dotenv::DotEnv;
 use super::super::env::{Rank, VARIABLES, general_name};
 use super::super::problem::{Layer, Origin};
+use super::super::read;
 use super::super::sources::{ENV_FILE, secret_path};
 use super::{Assignment, Gathering, is_missing};
-use super::super::read;
 use domain::near;
 use domain::preferences::{BUILT_IN, Setting};
 

@@ -351,7 +351,10 @@ fn the_default_of_the_slackbot_for_tool_servers_is_a_default_of_members() {
     for files in [&[(".env", "MCP_ENABLED_DEFAULT=true\n")][..], &[(".env", "MCP_ENABLED_DEFAULT=\n")]] {
         assert!(good(&[], files).settings.members.defaults.is_empty());
     }
-    for own in [(".env", "STAFFAI_MEMBERS__DEFAULTS=language de\n"), ("staffai.toml", "[members]\ndefaults = ['language de']\n")] {
+    for own in [
+        (".env", "STAFFAI_MEMBERS__DEFAULTS=language de\n"),
+        ("staffai.toml", "[members]\ndefaults = ['language de']\n"),
+    ] {
         let loaded = good(&[(name, "false")], &[own]);
         assert_eq!((loaded.settings.members.defaults.tools, loaded.warnings.len()), (None, 1), "{:?}", loaded.warnings);
         assert!(loaded.warnings[0].contains("list \"tools built_in\" there"), "{:?}", loaded.warnings);

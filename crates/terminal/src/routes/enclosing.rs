@@ -62,40 +62,44 @@ pub(super) async fn receive(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Received, Response> {
+) -> Result<Received, Box<Response>> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !is_json(kind) {
-        return Err(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON, with Content-Type: application/json"));
+        return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON, with Content-Type: application/json"));
     }
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     let most = length.unwrap_or(SHORT_MAX);
-    let too_long = || refused(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long");
+    let too_long = || refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long");
     if most > BODY_MAX {
         return Err(too_long());
     }
     let person = Person::new(DOOR, caller.name());
-    let busy = || refused(StatusCode::SERVICE_UNAVAILABLE, "too many files at once; try again in a moment");
+    let busy = || refusal(StatusCode::SERVICE_UNAVAILABLE, "too many files at once; try again in a moment");
     let reserve = async |bytes: usize| parts.sessions.room_of_files(&person, bytes).await.ok_or_else(busy);
     let mut room = if most > SHORT_MAX { Some(reserve(most).await?) } else { None };
     let bytes = to_bytes(body, most).await.map_err(|_| too_long())?;
     let read = bytes.len();
     let parse = move || Json::<Submit>::from_bytes(&bytes);
     let parsed = if read > SHORT_MAX {
-        blocking(parse).await.map_err(|_| refused(StatusCode::INTERNAL_SERVER_ERROR, "the message was not read"))?
+        blocking(parse).await.map_err(|_| refusal(StatusCode::INTERNAL_SERVER_ERROR, "the message was not read"))?
     } else {
         parse()
     };
-    let Json(body) = parsed.map_err(|rejection| refused(rejection.status(), &rejection.body_text()))?;
+    let Json(body) = parsed.map_err(|rejection| refusal(rejection.status(), &rejection.body_text()))?;
     if body.text.len() > TEXT_MAX {
-        return Err(refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long"));
+        return Err(refusal(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long"));
     }
-    check(&body.attachments).map_err(|why| refused(StatusCode::BAD_REQUEST, &why))?;
+    check(&body.attachments).map_err(|why| refusal(StatusCode::BAD_REQUEST, &why))?;
     if body.attachments.is_empty() {
         room = None;
     } else if room.is_none() {
         room = Some(reserve(read).await?);
     }
     Ok(Received { body, room })
+}
+
+fn refusal(status: StatusCode, why: &str) -> Box<Response> {
+    Box::new(refused(status, why))
 }
 
 fn is_json(kind: &str) -> bool {

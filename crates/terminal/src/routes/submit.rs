@@ -151,7 +151,7 @@ pub(super) async fn submit(
 ) -> Response {
     let Received { mut body, room } = match enclosing::receive(&parts, &caller, &headers, body).await {
         Ok(received) => received,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {

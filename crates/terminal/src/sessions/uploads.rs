@@ -82,7 +82,8 @@ impl Sessions {
 #[async_trait]
 impl Attachments for Sessions {
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
-        let number = url.strip_prefix(SCHEME).and_then(|number| number.parse::<u64>().ok()).ok_or(FetchError::Foreign)?;
+        let number =
+            url.strip_prefix(SCHEME).and_then(|number| number.parse::<u64>().ok()).ok_or(FetchError::Foreign)?;
         let mut held = self.uploads.held.lock();
         let gone = || FetchError::Lost("the process was restarted, or the file waited too long".to_owned());
         let file = held.files.get_mut(&number).ok_or_else(gone)?;

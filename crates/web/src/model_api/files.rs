@@ -132,7 +132,10 @@ fn refused(place: &str, name: &str, why: Unread) -> Failure {
         Unread::Blind => "send pictures as parts of type image_url or input_image",
         Unread::TooMany => {
             let most = MAX_READ_BYTES >> 20;
-            return Failure::bad(place, format!("send at most {MAX_READ} files of {most} MiB together; leave older ones out"));
+            return Failure::bad(
+                place,
+                format!("send at most {MAX_READ} files of {most} MiB together; leave older ones out"),
+            );
         }
         why => why.because(),
     };

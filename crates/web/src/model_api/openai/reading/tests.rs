@@ -57,10 +57,13 @@ fn pictures_belong_to_the_message_that_holds_them() {
 fn files_stay_with_their_message_until_they_are_read() {
     let file = json!({"type": "file", "file": {"filename": "a.csv", "file_data": "data:text/csv;base64,YSxi"}});
     let text = json!({"type": "text", "text": "which?"});
-    let asked = |role: &str| with("messages", json!([{"role": "user", "content": "hi"}, {"role": role, "content": [text, file]}]));
+    let asked = |role: &str| {
+        with("messages", json!([{"role": "user", "content": "hi"}, {"role": role, "content": [text, file]}]))
+    };
     let OpenAiRequest { conversation, files, .. } = asked("user").unwrap();
     assert_eq!(conversation.question(), "which?");
-    let told: Vec<_> = files.iter().map(|file| (file.message, file.place.as_str(), file.sent.bytes.as_slice())).collect();
+    let told: Vec<_> =
+        files.iter().map(|file| (file.message, file.place.as_str(), file.sent.bytes.as_slice())).collect();
     assert_eq!(told, [(1, "messages[1].content", &b"a,b"[..])]);
     for refused in [asked("developer"), with("messages", json!([{"role": "user", "content": [{"type": "file"}]}]))] {
         assert!(matches!(refused, Err(Failure::Bad { place: Some(place), .. }) if place.ends_with(".content")));

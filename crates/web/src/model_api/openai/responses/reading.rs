@@ -12,7 +12,8 @@ use crate::model_api::failure::Failure;
 use crate::model_api::files::GivenFile;
 use crate::model_api::ignored::{Ignored, asks};
 use crate::model_api::openai::reading::{
-    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, ReadContent, WireFunction, WireSchema, at_most, chosen, json_object, sampling,
+    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, ReadContent, WireFunction, WireSchema, at_most, chosen, json_object,
+    sampling,
 };
 use domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
 use domain::given::{GivenConversation, Message};
@@ -222,7 +223,9 @@ impl CreateRequest {
             return Err(Failure::bad("metadata", why));
         }
         let InputMessages { messages, files } = match self.input {
-            None | Some(Input::Items(_)) if self.warms_up && says_nothing(self.input.as_ref()) => InputMessages::default(),
+            None | Some(Input::Items(_)) if self.warms_up && says_nothing(self.input.as_ref()) => {
+                InputMessages::default()
+            }
             None => return Err(Failure::bad("input", "is missing")),
             Some(input) => input.read(&mut ignored)?,
         };
