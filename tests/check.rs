@@ -335,6 +335,16 @@ fn the_usual_names_of_other_programs_are_named() {
 }
 
 #[test]
+fn a_default_of_the_slackbot_is_read_or_told() {
+    let off = ("MCP_ENABLED_DEFAULT", "false");
+    let outcome = offline(&[off, ("STAFFAI_MEMBERS__DEFAULTS", "language de")]);
+    outcome.has("note", "configuration", "MCP_ENABLED_DEFAULT in the environment has no effect");
+    offline(&[("MCP_ENABLED_DEFAULT", "perhaps")]).has("wrong", "configuration", "must be true or false");
+    let outcome = offline(&[off]);
+    assert!(outcome.code == 0 && !outcome.table.contains("MCP_ENABLED_DEFAULT"), "{}", outcome.table);
+}
+
+#[test]
 fn a_row_over_plain_http_through_another_network_is_noted() {
     let folder = tempfile::tempdir().unwrap();
     let rows = r#"{"models": {"far": {"model_id": "x", "host": "http://api.example.com"}, "near": {"model_id": "y", "host": "http://ollama:11434"}}}"#;

@@ -211,6 +211,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         vitals: &vitals,
         toolbox: &toolbox,
         limiter: &records.limiter,
+        documents: Arc::clone(&doors.documents),
         us,
     };
     let (membership, sockets) = active.as_ref().map(|active| active.inheritance(&settings.http)).unwrap_or_default();

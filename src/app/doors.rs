@@ -152,7 +152,7 @@ pub(crate) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
         door: terminal::DOOR,
         source: Source::Requests,
         poster: Arc::clone(sessions) as _,
-        attachments: Arc::new(NoFiles),
+        attachments: Arc::clone(sessions) as _,
         pacing: Pacing::default(),
         registers_commands: false,
     }

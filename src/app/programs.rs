@@ -10,6 +10,7 @@ use actors::observation::turn_events::TurnEvents;
 use actors::observation::vitals::TreeVitals;
 use actors::services::basics::Basics;
 use actors::services::embeddings::Meter;
+use actors::services::file_texts::FileReader;
 use actors::services::in_force::InForce;
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::standings::Standings;
@@ -17,7 +18,7 @@ use actors::services::toolbox::Toolbox;
 use actors::services::usable_tools::UsableTools;
 use actors::wiring::Handles;
 use domain::lineage::Identity;
-use ports::{Limiter, PromptSections};
+use ports::{Documents, Limiter, PromptSections};
 use settings::Settings;
 use speech::Speech;
 use terminal::sessions::Sessions;
@@ -44,14 +45,16 @@ pub(crate) struct ProgramParts<'a> {
     pub vitals: &'a Arc<TreeVitals>,
     pub toolbox: &'a Arc<Toolbox>,
     pub limiter: &'a Arc<dyn Limiter>,
+    /// Reads documents.
+    pub documents: Arc<dyn Documents>,
     /// The name of this program among agents.
     pub us: Identity,
 }
 
 /// The doors of programs over HTTP: one with the API of a model, one with sessions.
 pub(crate) fn programs(parts: ProgramParts<'_>, speech: Speech) -> Router {
-    let ProgramParts { in_force, handles, events, prompts, settings, sessions, vitals, toolbox, limiter, us, .. } =
-        parts;
+    let ProgramParts { in_force, handles, events, prompts, settings, sessions, vitals, toolbox, limiter, .. } = parts;
+    let (documents, us) = (parts.documents, parts.us);
     let Basics { live, store, clock, dice } = parts.basics;
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
@@ -64,6 +67,7 @@ pub(crate) fn programs(parts: ProgramParts<'_>, speech: Speech) -> Router {
             clock: Arc::clone(clock),
             dispatcher: handles.dispatcher(),
         }),
+        files: Arc::new(FileReader::new(live.clone(), documents)),
         store: Arc::clone(store),
         clock: Arc::clone(clock),
         dice: Arc::clone(dice),

@@ -173,6 +173,31 @@ fn a_server_is_passed_to_the_provider_with_the_tools_that_need_no_approval() {
 }
 
 #[test]
+fn servers_are_off_by_default_while_the_web_is_searched_and_a_member_enables_them() {
+    story(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (url, _) = documents().await;
+        let setup =
+            setup().set("STAFFAI_MCP_CONFIG", file_of(&folder, &url).display()).set("MCP_ENABLED_DEFAULT", "false");
+        let world = World::of_row(setup, SEARCHES).await;
+        world.model.always(Act::says(WORDS));
+        let offered = async |who: &str| {
+            world.words_to(world.says(who, "general", "@staffai when?")).await;
+            let tools = tools_of(&world.model.last());
+            let search = hosted(&tools, "web_search").is_some();
+            (search, has_function(&tools, "docs__search"), has_function(&tools, "calculator"))
+        };
+        assert!(world.sets("Ben", "tools on").await.contains("`tools` is `on`"));
+        while offered("Ben").await != (true, true, true) {}
+        assert_eq!(offered("Ada").await, (true, false, true));
+        world.sets("Ben", "tools off").await;
+        assert_eq!(offered("Ben").await, (false, false, false));
+        world.sets("Ben", "tools default").await;
+        assert_eq!(offered("Ben").await, (true, false, true));
+    });
+}
+
+#[test]
 fn results_of_a_server_are_reused_for_the_time_that_its_entry_says() {
     story(async {
         let folder = tempfile::tempdir().unwrap();

@@ -13,10 +13,11 @@ use domain::attachment::Unread;
 use flate2::{Compress, Compression, FlushCompress};
 use futures_util::StreamExt as _;
 use ports::Documents as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::model::{Act, Ask};
+use crate::model_api::post;
 use crate::support::{Setup, World, story};
 
 /// A document that a common program made.
@@ -127,6 +128,129 @@ fn a_long_document_is_cut_to_the_characters_of_the_settings() {
         let end = "> Harvest report of the orchard\n[End of the file a.pdf. It goes on; only its first 39 characters are shown.]";
         assert!(shown.ends_with(end), "{shown}");
         assert!(!shown.contains("pears"), "{shown}");
+    });
+}
+
+fn data_url(bytes: &[u8], mime: &str) -> String {
+    format!("data:{mime};base64,{}", STANDARD.encode(bytes))
+}
+
+/// A part of a chat completion with this file.
+fn part(name: &str, bytes: &[u8]) -> Value {
+    json!({"type": "file", "file": {"filename": name, "file_data": data_url(bytes, "")}})
+}
+
+fn chat(parts: &[Value]) -> Value {
+    let parts: Vec<Value> = [json!({"type": "text", "text": "how many?"})].into_iter().chain(parts.to_vec()).collect();
+    json!({"model": "staffai", "messages": [{"role": "user", "content": parts}]})
+}
+
+#[test]
+fn files_of_programs_are_read_like_those_of_members() {
+    story(async {
+        let world = World::begin().await;
+        world.model.always(Act::says("Aye."));
+        let files = [part("report.pdf", fixture!("report.pdf")), part("notes.csv", b"fruit,count\nquince,7\n")];
+        assert_eq!(post(&world, "/v1/chat/completions", &chat(&files)).await.status(), 200);
+        let ask = world.model.last();
+        for words in
+            ["how many?\n\n[Attached file report.pdf (PDF, 2 pages).", "> The ledger names 42 quinces.", "> quince,7"]
+        {
+            assert!(ask.question().contains(words), "{words}: {}", ask.question());
+        }
+        let file = json!({"type": "input_file", "filename": "stock.xlsx", "file_data": data_url(fixture!("stock.xlsx"), XLSX)});
+        let asked = json!({"model": "staffai", "input": [{"role": "user", "content": [file]}]});
+        let response: Value = post(&world, "/v1/responses", &asked).await.json().await.unwrap();
+        assert!(world.model.last().question().contains("> | Quince | 42 | 2026-10-03 |"), "{response}");
+        let further = json!({"model": "staffai", "input": "and now?", "previous_response_id": response["id"]});
+        assert_eq!(post(&world, "/v1/responses", &further).await.status(), 200);
+        assert!(world.model.last().talk().contains("> | Quince | 42 |"), "a stored response has the text of its files");
+    });
+}
+
+#[test]
+fn a_program_is_told_which_file_is_not_read_and_why() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_ATTACHMENTS__CHARACTERS", 1_000)).await;
+        world.model.always(Act::says("Aye."));
+        let gif = STANDARD.decode("R0lGODlhAQABAAAAACw=").unwrap();
+        let text = part("a.txt", b"text");
+        for (files, why) in [
+            (
+                vec![part("locked.pdf", fixture!("password.pdf"))],
+                "the file \"locked.pdf\" is not read: it is protected by a password",
+            ),
+            (
+                vec![text.clone(), part("scan.pdf", fixture!("scan.pdf"))],
+                "\"scan.pdf\" is not read: it contains no text",
+            ),
+            (vec![part("cat.gif", &gif)], "send pictures as parts of type image_url"),
+            (vec![part("a.bin", b"\0\x01\x02")], "\"a.bin\" is not read: what it holds is not what its name says"),
+            (vec![text.clone(); 5], "at most 4 files"),
+            (vec![json!({"type": "file", "file": {"file_id": "file-7"}})], "not fetched"),
+        ] {
+            let answer = post(&world, "/v1/chat/completions", &chat(&files)).await;
+            assert_eq!(answer.status(), 400);
+            let error = answer.json::<Value>().await.unwrap()["error"].clone();
+            assert_eq!(error["param"], "messages[0].content");
+            assert!(error["message"].as_str().is_some_and(|told| told.contains(why)), "{why}: {error}");
+        }
+        assert_eq!(world.model.calls(), 0);
+        let long = part("long.txt", "fig ".repeat(5_000).as_bytes());
+        assert_eq!(post(&world, "/v1/chat/completions", &chat(&[long, text])).await.status(), 200);
+        let shown = world.model.last().question().to_owned();
+        assert!(shown.contains("only its first") && shown.contains("> text") && shown.len() < 1_500, "{shown}");
+    });
+}
+
+#[test]
+fn a_message_of_a_session_has_files_like_one_of_a_platform() {
+    story(async {
+        // Four readers take their time on a machine with other load.
+        let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "100s");
+        let world = World::of_row(setup, r#""vision": true"#).await;
+        world.model.always(Act::says("Aye."));
+        let file = |name: &str, bytes: &[u8]| json!({"name": name, "data": STANDARD.encode(bytes)});
+        let submit = async |files: Value| {
+            let body = json!({"session": "main", "text": "look", "wait": true, "attachments": files});
+            let answer = post(&world, "/api/v1/submit", &body).await;
+            (answer.status().as_u16(), answer.text().await.unwrap())
+        };
+        let gif = STANDARD.decode("R0lGODlhAQABAAAAACw=").unwrap();
+        // Together, they are longer than the body of a request without files.
+        let files = [
+            file("report.pdf", fixture!("report.pdf")),
+            file("minutes.docx", fixture!("minutes.docx")),
+            file("plans.pptx", fixture!("plans.pptx")),
+            file("locked.pdf", fixture!("password.pdf")),
+            file("cat.gif", &gif),
+        ];
+        assert_eq!(submit(json!(files)).await.0, 200);
+        let ask = world.model.last();
+        let shown = ask.body["messages"].to_string();
+        for words in [
+            "The ledger names 42 quinces.",
+            "The quorum was reached",
+            "Ladder",
+            "protected by a password",
+            "data:image/gif",
+        ] {
+            assert!(shown.contains(words), "{words}: {shown}");
+        }
+        assert_eq!(submit(json!([])).await.0, 200);
+        let ask = world.model.last();
+        let names = "[attached: report.pdf, minutes.docx, plans.pptx, locked.pdf, cat.gif]";
+        assert!(ask.shows(names) && !ask.shows("quinces"), "the history has names only: {}", ask.talk());
+        for (files, status, why) in [
+            (json!([{"name": "a.pdf", "data": "***"}]), 422, "base64"),
+            (json!(vec![file("a.txt", b"a"); 11]), 400, "at most 10 attachments"),
+            (json!([file(&"x".repeat(300), b"a")]), 400, "256 bytes"),
+            (json!([file("a.txt", &vec![b'a'; 7 << 20])]), 413, "too long"),
+        ] {
+            let (refused, told) = submit(files).await;
+            assert!(refused == status && told.contains(why), "{why}: {refused} {told}");
+        }
+        assert_eq!(world.model.calls(), 2);
     });
 }
 

@@ -574,15 +574,19 @@ fn one_question_for_a_script_prints_the_answer_alone() {
         let world = World::without_bot(patient()).await;
         let _process = world.process("service").await;
         world.becomes("ready").await;
-        let chat = async |args: &[&str], input: &str| {
+        let asks = async |args: &[&str], input: &[u8]| {
             let mut command = tokio::process::Command::from(program(world.dir.path(), &world.variables(&[])));
             command.arg("chat").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.kill_on_drop(true).spawn().unwrap();
             let mut stdin = child.stdin.take().unwrap();
-            tokio::io::AsyncWriteExt::write_all(&mut stdin, input.as_bytes()).await.unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stdin, input).await.unwrap();
             drop(stdin);
             let done = child.wait_with_output().await.unwrap();
-            (done.status.code(), String::from_utf8(done.stdout).unwrap())
+            (done.status.code(), String::from_utf8(done.stdout).unwrap(), String::from_utf8(done.stderr).unwrap())
+        };
+        let chat = async |args: &[&str], input: &str| {
+            let (code, told, _) = asks(args, input.as_bytes()).await;
+            (code, told)
         };
         assert_eq!(chat(&["--once", "hello"], "").await, (Some(0), "You said: hello\n".to_owned()));
         let (code, told) = chat(&["--once", "what is this?", "--session", "look"], "a boat\n").await;
@@ -595,6 +599,15 @@ fn one_question_for_a_script_prints_the_answer_alone() {
         }
         let (code, told) = chat(&[], "hello\nyou\n").await;
         assert_eq!((code, told.as_str()), (Some(0), "You said: hello\nYou said: you\n"), "a pipe gets answers alone");
+        for (document, words) in [
+            (&include_bytes!("../../crates/documents/fixtures/report.pdf")[..], "The ledger names 42 quinces."),
+            (include_bytes!("../../crates/documents/fixtures/stock.xlsx"), "| Quince | 42 | 2026-10-03 |"),
+        ] {
+            assert_eq!(asks(&["--once", "how many?"], document).await.0, Some(0));
+            assert!(world.model.last().question().contains(words), "{}", world.model.last().question());
+        }
+        let (code, _, why) = asks(&["--once", "what is this?"], b"\xff\xfe\xfd\0").await;
+        assert!(code == Some(1) && why.contains("neither text nor a document"), "{why}");
         world.model.always(Act::Status(500));
         assert_eq!(chat(&["--once", "hello"], "").await.0, Some(1));
         assert_eq!(chat(&[], "hello\n").await.0, Some(1));

@@ -13,7 +13,7 @@ const TEXT: u64 = 3;
 
 impl World {
     /// Changes a setting as a member; returns the answer.
-    async fn sets(&self, who: &str, change: &str) -> String {
+    pub async fn sets(&self, who: &str, change: &str) -> String {
         self.tells(who, "settings", &[("change", TEXT, change)]).await
     }
 
@@ -106,6 +106,36 @@ fn the_operator_decides_what_is_open_and_the_model_what_is_served() {
         let ask = world.last_ask();
         assert_eq!(ask.body["temperature"], 0.5);
         assert!(!ask.talk().contains("in detail") && ask.talk().contains("French"), "{}", ask.talk());
+    });
+}
+
+#[test]
+fn a_community_wins_over_the_operators_defaults_and_a_member_over_both() {
+    story(async {
+        let guild = World::without_bot(Setup::new()).await.service.guilds()[0].id;
+        let setup = Setup::new().set("STAFFAI_MEMBERS__DEFAULTS", "verbosity detailed,language French").set(
+            "STAFFAI_MEMBERS__COMMUNITY_DEFAULTS",
+            format!("{guild} verbosity short,{guild} temperature 0.5,1{guild} language es"),
+        );
+        let world = World::with(setup).await;
+        world.model.always(Act::says("Aye."));
+        let asked = async |who: &str| {
+            world.talks(who, "general", "hello").await;
+            let ask = world.last_ask();
+            let talk = ask.talk();
+            let length = ["briefly", "in detail"].into_iter().filter(|words| talk.contains(words));
+            (length.collect::<Vec<_>>(), talk.contains("French"), ask.body["temperature"].clone())
+        };
+        let community = (vec!["briefly"], true, json!(0.5));
+        assert_eq!(asked("Ada").await, community, "the language comes from the defaults, the rest from the community");
+        world.sets("Ada", "verbosity detailed").await;
+        assert_eq!(asked("Ada").await, (vec!["in detail"], true, json!(0.5)));
+        assert_eq!(asked("Ben").await, community, "another member is not concerned");
+        world.sets("Ada", "here verbosity normal").await;
+        assert_eq!(asked("Ada").await, (vec![], true, json!(0.5)));
+        world.sets("Ada", "here verbosity default").await;
+        world.sets("Ada", "verbosity default").await;
+        assert_eq!(asked("Ada").await, community);
     });
 }
 

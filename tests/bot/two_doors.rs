@@ -1,7 +1,7 @@
 //! A guild and a workspace in one process: one ledger, one set of limits for linked accounts, and branches of the tree
 //! that fail alone. Also the dialogue of the settings at the guild.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,6 +51,14 @@ impl Faults for BreaksBranch {
     }
 }
 
+/// Returns the account, messages and tokens of a line of the ledger.
+fn line(line: &Value) -> (String, (u64, u64)) {
+    (
+        line["member"].as_str().unwrap().to_owned(),
+        (line["messages"].as_u64().unwrap(), line["tokens"].as_u64().unwrap()),
+    )
+}
+
 #[test]
 fn linked_members_of_a_guild_and_a_workspace_share_their_limit_and_one_ledger() {
     story(async {
@@ -74,9 +82,16 @@ fn linked_members_of_a_guild_and_a_workspace_share_their_limit_and_one_ledger() 
         let other = workspace.says("UBEN", "C1", "@bot hello");
         assert_eq!(answer(&world, &workspace, &other).await, "Aye.");
         assert_eq!(world.model.calls(), 3);
-        // The usage that one door shows counts both.
+        // The ledger has a line for each account, whichever door it came through.
+        let accounts = [format!("discord:{}", world.member("Ada")), "slack:UADA".to_owned(), "slack:UBEN".to_owned()];
+        let day = world.json("/api/v1/usage/days?days=1").await.1["days"][0].clone();
+        let lines: BTreeMap<String, (u64, u64)> = day["members"]["most"].as_array().unwrap().iter().map(line).collect();
+        assert_eq!(lines.keys().collect::<HashSet<_>>(), accounts.iter().collect::<HashSet<_>>(), "{day}");
+        assert!(lines.values().all(|(messages, _)| *messages == 1), "{day}");
+        // The usage that one door shows is the sum of the linked accounts, and not that of another member.
+        let tokens: u64 = accounts[..2].iter().map(|account| lines[account].1).sum();
         let usage = world.tells("Ada", "usage", &[]).await;
-        assert!(usage.contains('2'), "{usage}");
+        assert!(usage.contains(&format!("Today: {tokens} tokens for 2 messages")), "{usage}");
     });
 }
 

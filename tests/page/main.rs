@@ -325,6 +325,61 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     }
 }
 
+#[test]
+fn the_board_shows_the_use_by_day_member_tool_and_experiment() {
+    let home = tempfile::tempdir().expect("a folder");
+    let prompts = home.path().join("prompts");
+    for name in ["plain", "warm"] {
+        let folder = prompts.join("profiles").join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("personality_prompt.txt"), "You are an assistant.").expect("a file");
+    }
+    let variables = [
+        ("STAFFAI_PROMPTS_DIR", prompts.to_str().expect("a path")),
+        ("STAFFAI_LLM__EXPERIMENTS", "[{name = 'tone', profiles = ['plain 50', 'warm 50']}]"),
+    ];
+    let (_program, url) = playground_with(home.path(), &variables);
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelector('#board .pill').textContent === 'ready'");
+    assert_eq!(
+        browser.run("return document.querySelectorAll('#board .by-day li').length"),
+        0,
+        "nothing is read while it is closed"
+    );
+    browser.say("@staffai roll 2d6");
+    browser.answer("Rolled 2d6");
+    browser.speak_as("Ben");
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    // The figures of experiments are stored some seconds after an answer, and the board reads them rarely.
+    browser.run(
+        "window.answers = 0; (async function poll() { \
+         const { arms } = await (await fetch('/api/v1/experiments')).json(); \
+         window.answers = arms.reduce((sum, arm) => sum + arm.answers, 0); \
+         if (answers < 2) setTimeout(poll, 500); })()",
+    );
+    browser.until("window.answers === 2");
+    browser.click("#board details.use summary");
+    browser.until("document.querySelectorAll('#board .by-day li').length >= 6");
+    let lines = browser.run("return [...document.querySelectorAll('#board .by-day li')].map(line => [...line.children].map(part => part.textContent).join(' | '))");
+    let lines: Vec<String> = serde_json::from_value(lines).expect("texts");
+    let has = |begin: &str, part: &str| lines.iter().any(|line| line.starts_with(begin) && line.contains(part));
+    for (begin, part) in [
+        ("2", "2 messages"),
+        ("Ada", "1 message | "),
+        ("Ben", "1 message | "),
+        ("roll_dice", "1 call | 1 member"),
+        ("Experiments", "by arm"),
+        ("tone: ", "answered; "),
+    ] {
+        assert!(has(begin, part), "{begin} {part}: {lines:#?}");
+    }
+    let found = browser.finds("the use by day");
+    assert!(found.is_empty(), "{found:?}");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
 /// The tiles and columns of the board without a tooltip.
 const UNEXPLAINED: &str = "return [...document.querySelectorAll('.tile, .turn-head > *, .node > :not(.branch), .parts li > *, .meters li > *, .spent li > *, \
                            .key > *, .legend > *, .spark-row, .part-head h3, .chaos-counts strong, #board .pill, .detail .facts, .detail .law')]\

@@ -170,6 +170,77 @@ fn user_groups_and_administrators_have_the_rights_of_roles() {
     });
 }
 
+#[test]
+fn reactions_are_votes_about_the_arm_of_their_answer() {
+    story(async {
+        let mut world = World::without_bot().await;
+        let row = |name: &str| json!({"model_id": name, "enabled": true});
+        let rows = json!({"models": {"scripted": row("scripted"), "mini": row("mini")}});
+        std::fs::write(&world.env["STAFFAI_MODELS"], rows.to_string()).unwrap();
+        let arms = "[{name = 'cheaper', models = ['scripted 50', 'mini 50']}]";
+        world.env.insert("STAFFAI_LLM__EXPERIMENTS".to_owned(), arms.to_owned());
+        world.start().await;
+        let said = world.service.says("U1", "C1", "@bot hello");
+        let answer = world.only_answer_to(&said).await;
+        let arm = world.model.last().model().to_owned();
+        let question = world.service.message(&said).expect("it was written");
+        for (user, on, emoji) in [
+            ("U1", &answer, "+1::skin-tone-2"),
+            ("U1", &answer, "thumbsup"),
+            ("U2", &answer, "-1"),
+            ("U3", &answer, "heart"),
+            ("U4", &question, "+1"),
+        ] {
+            world.service.reacts(user, on, emoji);
+        }
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        // A stop stores the figures.
+        world.stop().await;
+        world.start().await;
+        let told = world.json("/api/v1/experiments").await;
+        let of_arm = told["arms"].as_array().unwrap().iter().find(|figures| figures["arm"] == arm.as_str()).unwrap();
+        let figures = ["answers", "up", "down"].map(|name| of_arm[name].as_u64().unwrap());
+        assert_eq!(figures, [1, 1, 1], "{told}");
+    });
+}
+
+#[test]
+fn rules_and_approvers_name_user_groups() {
+    story(async {
+        let mut world = World::without_bot().await;
+        world.service.groups("S0CREW", &["U1"]);
+        world.service.groups("S0BOARD", &["U2"]);
+        let rules = r#"[{tools = "roll_dice", doors = ["slack"], except = ["S0CREW"], verdict = "deny"},
+            {tools = "roll_dice", doors = ["slack"], roles = ["S0CREW"], verdict = "ask", approvers = ["S0BOARD"]}]"#;
+        world.env.insert("STAFFAI_TOOLS__RULES".to_owned(), rules.to_owned());
+        world.env.insert("STAFFAI_TOOLS__BUILT_IN_ALWAYS".to_owned(), "true".to_owned());
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(&world.env["STAFFAI_MODELS"], models).unwrap();
+        world.model.does(|ask| match ask.results().first() {
+            Some((_, result)) => Act::says(result.clone()),
+            None if ask.tools().contains(&"roll_dice") => {
+                Act::calls(&[("call-1", "roll_dice", json!({"notation": "2d6"}))])
+            }
+            None => Act::says("I have no dice."),
+        });
+        world.start().await;
+        let outside = world.service.says("U3", "C1", "@bot roll");
+        assert_eq!(world.only_answer_to(&outside).await.text, "I have no dice.");
+        let said = world.service.says("U1", "C1", "@bot roll");
+        let asks = || world.service.spoken().into_iter().find(|message| message.blocks.to_string().contains("actions"));
+        let asked = world.until("a question with buttons", asks).await;
+        assert!(asked.blocks.to_string().contains("<!subteam^S0BOARD>"), "{}", asked.blocks);
+        let rolled = || world.service.answers(&said).iter().any(|answer| answer.text.contains("Rolled 2d6"));
+        // Neither the member who asked nor another one of their group decides.
+        assert!(world.service.presses("U1", &asked, "Approve"));
+        world.until("a private refusal", || (!world.service.whispers().is_empty()).then_some(())).await;
+        assert!(!rolled());
+        assert!(world.service.presses("U2", &asked, "Approve"));
+        world.until("the result", || rolled().then_some(())).await;
+    });
+}
+
 fn first(world: &World, channel: &str, text: &str) -> Message {
     let said = world.service.says("U2", channel, text);
     world.service.message(&said).expect("it was written")

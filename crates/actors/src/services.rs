@@ -10,6 +10,7 @@ pub(crate) mod conversation_records;
 pub mod embeddings;
 pub(crate) mod experiments;
 pub mod facts;
+pub mod file_texts;
 pub mod forgotten;
 pub mod histories;
 pub mod in_flight;

@@ -238,7 +238,8 @@ impl Unread {
     }
 
     /// Returns the reason shown to the model.
-    const fn because(self) -> &'static str {
+    #[must_use]
+    pub const fn because(self) -> &'static str {
         match self {
             Self::Blind => "you cannot see pictures",
             Self::TooMany => "too many files were sent at once",

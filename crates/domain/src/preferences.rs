@@ -104,7 +104,8 @@ impl Setting {
             Self::Verbosity => &["short", "normal", "detailed"],
             Self::ReasoningEffort => &["minimal", "low", "medium", "high"],
             Self::Language => &["de", "en", "es"],
-            Self::Tools | Self::WebSearch | Self::Streaming | Self::Memory => &["on", "off"],
+            Self::Tools => &["on", "off", BUILT_IN],
+            Self::WebSearch | Self::Streaming | Self::Memory => &["on", "off"],
         }
     }
 
@@ -118,7 +119,7 @@ impl Setting {
             Self::ReasoningEffort => "minimal | low | medium | high",
             Self::Temperature => "0 to 2",
             Self::Language => "de, en, es, or a name such as French",
-            Self::Tools => "on | off | without SERVER, SERVER",
+            Self::Tools => "on | off | built_in | without SERVER, SERVER",
             Self::WebSearch | Self::Streaming | Self::Memory => "on | off",
         }
     }
@@ -162,6 +163,8 @@ pub enum ToolUse {
     On,
     /// None.
     Off,
+    /// Those of the bot itself, web search included, and none of any server.
+    BuiltIn,
     /// All but those of these servers.
     Without(Vec<String>),
 }
@@ -296,6 +299,7 @@ impl Preferences {
             Setting::Tools => self.tools.as_ref().map(|tools| match tools {
                 ToolUse::On => switch(true),
                 ToolUse::Off => switch(false),
+                ToolUse::BuiltIn => BUILT_IN.to_owned(),
                 ToolUse::Without(servers) => format!("{WITHOUT} {}", servers.join(", ")),
             }),
             Setting::Streaming => self.streaming.map(switch),
@@ -321,6 +325,7 @@ impl Preferences {
     pub fn left_out(&self) -> Vec<String> {
         let servers = match &self.tools {
             Some(ToolUse::Without(servers)) => servers.iter().map(|server| format!("{server}__*")).collect(),
+            Some(ToolUse::BuiltIn) => vec![ANY_SERVER.to_owned()],
             Some(ToolUse::On | ToolUse::Off) | None => Vec::new(),
         };
         let search = (self.web_search == Some(false)).then(|| crate::hosted::WEB_SEARCH.to_owned());
@@ -328,6 +333,10 @@ impl Preferences {
     }
 }
 
+/// The value that leaves out the tools of all servers.
+pub const BUILT_IN: &str = "built_in";
+/// The pattern of the tools of all servers: `server__tool`.
+const ANY_SERVER: &str = "*__*";
 /// The word before the servers to leave out.
 const WITHOUT: &str = "without";
 
@@ -346,6 +355,9 @@ fn on_or_off(word: &str) -> Option<bool> {
 fn tool_use(value: &str, word: &str) -> Option<ToolUse> {
     if let Some(on) = on_or_off(word) {
         return Some(if on { ToolUse::On } else { ToolUse::Off });
+    }
+    if word.replace(['-', ' '], "_") == BUILT_IN {
+        return Some(ToolUse::BuiltIn);
     }
     let (first, rest) = value.split_once(char::is_whitespace)?;
     let is_name = |name: &str| {

@@ -1,10 +1,11 @@
-//! Errors of downloads, documents and renderings.
+//! Files of programs, and errors of downloads, documents and renderings.
 
 use async_trait::async_trait;
 
 use super::{Attachments, Documents};
-use domain::attachment::Unread;
+use domain::attachment::{Attachment, Unread};
 use domain::document::DocumentText;
+use domain::ids::Person;
 
 /// The error of a download.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,6 +31,33 @@ pub struct NoFiles;
 impl Attachments for NoFiles {
     async fn fetch(&self, _url: &str, _most: usize) -> Result<Vec<u8>, FetchError> {
         Err(FetchError::Foreign)
+    }
+}
+
+/// A file that a program sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SentFile {
+    /// The file as the program describes it, with its length.
+    pub file: Attachment,
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
+/// Reads files of programs that supply their whole conversation.
+#[async_trait]
+pub trait FileTexts: Send + Sync {
+    /// Returns the files as a model reads them, in order, one block of text each, within the bounds of one question of a
+    /// member. Texts and documents only. Bounded in time and memory; dropping the future ends the work.
+    ///
+    /// # Errors
+    /// The index of the first file that is not read, and the reason.
+    async fn texts(&self, person: &Person, files: Vec<SentFile>) -> Result<Vec<String>, (usize, Unread)>;
+}
+
+#[async_trait]
+impl FileTexts for NoFiles {
+    async fn texts(&self, _person: &Person, _files: Vec<SentFile>) -> Result<Vec<String>, (usize, Unread)> {
+        Err((0, Unread::Kind))
     }
 }
 

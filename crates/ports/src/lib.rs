@@ -48,7 +48,7 @@ pub use self::connection::{
 };
 pub use self::delta::{Delta, DeltaSink};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
-pub use self::files::{FetchError, NoDocuments, NoFiles, NotDrawn, NotRead};
+pub use self::files::{FetchError, FileTexts, NoDocuments, NoFiles, NotDrawn, NotRead, SentFile};
 pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};

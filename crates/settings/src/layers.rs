@@ -75,6 +75,7 @@ pub fn gather(sources: &Sources) -> Gathered {
     gathering.environment();
     gathering.secret_files(&dotenv);
     gathering.use_fallbacks();
+    gathering.servers_by_default(&dotenv);
     for (key, value) in &sources.options {
         gathering.assign(key, value.as_str().into(), Origin::new(Layer::CommandLine));
     }

@@ -161,12 +161,17 @@ pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     read(deserializer, "true or false", |plain| match plain {
         Plain::Flag(flag) => Some(*flag),
-        other => match other.text()?.to_lowercase().as_str() {
-            "true" | "t" | "1" | "yes" | "y" | "on" => Some(true),
-            "false" | "f" | "0" | "no" | "n" | "off" | "" => Some(false),
-            _ => None,
-        },
+        other => switch(&other.text()?),
     })
+}
+
+/// Parses a word that means true or false; nothing means false.
+pub fn switch(word: &str) -> Option<bool> {
+    match word.trim().to_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "y" | "on" => Some(true),
+        "false" | "f" | "0" | "no" | "n" | "off" | "" => Some(false),
+        _ => None,
+    }
 }
 
 /// Reads a probability from 0 (never) to 1 (always).

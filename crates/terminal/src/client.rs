@@ -30,7 +30,7 @@ use self::editor::{Editor, Typed};
 use self::refusal::{refusal, unreachable};
 use self::screen::Screen;
 use self::shown::harmless;
-use super::routes::{Submit, Submitted, no_profile};
+use super::routes::{Submit, Submitted, SubmittedFile, no_profile};
 use domain::locale::Locale;
 use domain::notice;
 
@@ -196,12 +196,17 @@ impl Client {
         Ok(read.map_or(Typed::End, |line| Typed::Text(line.trim().to_owned())))
     }
 
-    /// Sends one message and writes only the answer. Returns false if there was none, or an apology. Dropping the
+    /// Sends one message with these files, and writes only the answer. Returns false if there was none, or an apology. Dropping the
     /// future cancels the turn.
     ///
     /// # Errors
     /// The service is unreachable or refuses the request.
-    pub async fn once(&self, text: &str, out: &mut (impl Write + Send)) -> Result<bool, String> {
+    pub async fn once(
+        &self,
+        text: &str,
+        attachments: Vec<SubmittedFile>,
+        out: &mut (impl Write + Send),
+    ) -> Result<bool, String> {
         let body = Submit {
             session: self.session.clone(),
             text: text.to_owned(),
@@ -209,6 +214,7 @@ impl Client {
             timeout: Some(ONCE_TIMEOUT.as_secs()),
             cancel_when_gone: true,
             profile: self.profile.clone(),
+            attachments,
             ..Submit::default()
         };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));

@@ -1,6 +1,7 @@
 //! The HTTP routes of this door: messages, event streams, sessions and queries.
 
 mod about;
+mod enclosing;
 mod lineage;
 mod manage;
 mod problem;
@@ -24,6 +25,7 @@ use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+pub use self::enclosing::SubmittedFile;
 use self::problem::refused;
 pub use self::submit::{Submit, Submitted, no_profile};
 use self::typed::InputRefusal;

@@ -6,6 +6,7 @@ mod memory;
 mod names;
 mod record;
 mod room;
+mod uploads;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(super) use self::names::FoundSession;
 pub(super) use self::names::SessionMessage;
 pub use self::names::is_place;
 pub use self::names::owner_of;
+use self::uploads::Uploads;
 use super::{DOOR, commands};
 use domain::api_key::{self, Right};
 use domain::command::{Callback, CallbackToken, Caller, Command};
@@ -85,6 +87,8 @@ pub struct Sessions {
     mending: tokio::sync::Mutex<()>,
     /// The sessions that were evicted for others, and whose streams are still open.
     evicted: Mutex<Vec<Place>>,
+    /// The files of messages whose turns read them.
+    uploads: Uploads,
 }
 
 #[derive(Debug, Default)]
@@ -102,8 +106,8 @@ impl Sessions {
         let (inner, index) = (Mutex::default(), Mutex::default());
         let (work, beginning) = (fair::shares(), HolderLocks::default());
         let (indexing, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
-        let evicted = Mutex::default();
-        Self { clock, store, kept_for, inner, index, work, beginning, indexing, mending, evicted }
+        let (evicted, uploads) = (Mutex::default(), Uploads::new());
+        Self { clock, store, kept_for, inner, index, work, beginning, indexing, mending, evicted, uploads }
     }
 
     /// Takes the sessions that were evicted for others since the last call, so that their streams can be closed.

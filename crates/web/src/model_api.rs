@@ -9,6 +9,7 @@
 mod asking;
 mod body;
 mod failure;
+mod files;
 mod ignored;
 mod kept;
 mod ollama;
@@ -41,8 +42,8 @@ use domain::model::{Row, ToolMode};
 use domain::outgoing::Capabilities;
 use domain::turn_event::NoAnswer;
 use ports::{
-    Clock, Dice, EmbeddingAsk, Intake, Metering, ModelsInForce, NotEmbedded, PostError, PostReply, PostRequest,
-    PostResult, Poster, Store, TurnEventLog,
+    Clock, Dice, EmbeddingAsk, FileTexts, Intake, Metering, ModelsInForce, NotEmbedded, PostError, PostReply,
+    PostRequest, PostResult, Poster, Store, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.
@@ -66,6 +67,8 @@ pub struct Parts {
     pub models: Arc<dyn ModelsInForce>,
     /// Metering of model calls outside of turns.
     pub meter: Arc<dyn Metering>,
+    /// Reads files of conversations.
+    pub files: Arc<dyn FileTexts>,
     /// The store of responses that clients may continue from.
     pub store: Arc<dyn Store>,
     /// The clock.

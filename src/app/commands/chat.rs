@@ -19,6 +19,8 @@ use crate::app::signals::Ends;
 use crate::app::system::SystemClock;
 use crate::app::unlisted::Unlisted;
 use crate::app::{App, Cli, exit, servers};
+use domain::attachment::Pixels;
+use domain::document::Container;
 use ports::Clock;
 use settings::Loaded;
 use settings::sources::Variables;
@@ -26,6 +28,7 @@ use settings::triggers::Triggers;
 use store::embedded::opener::Opener;
 use store::{Backend, OpenError};
 use terminal::client::{Client, Manner};
+use terminal::routes::SubmittedFile;
 
 /// The timeout for the listener of the command's own service.
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -42,8 +45,12 @@ const CHATS_MAX: usize = 8;
 /// The hint for the person at the terminal.
 const HINT: &str =
     "/help lists the commands, Alt-Enter starts a new line, Ctrl-R searches, Ctrl-C cancels an answer, /quit quits";
-/// The maximum bytes of standard input attached to a question.
-const INPUT_MAX: u64 = 28 * 1024;
+/// The maximum bytes of text on standard input that are attached to a question.
+const INPUT_MAX: usize = 28 * 1024;
+/// The maximum bytes of a document or picture on standard input.
+const FILE_MAX: u64 = 5 << 20;
+/// The name of such a file.
+const INPUT_NAME: &str = "standard input";
 /// The delay of each answer of the demo model.
 const THINKING: Duration = Duration::from_millis(200);
 
@@ -51,7 +58,7 @@ const THINKING: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
     /// Asks one question, prints only the answer, and exits with 0, or with 1 if there is no answer. Standard input is
-    /// attached.
+    /// attached: text, a document or a picture.
     #[arg(long, value_name = "QUESTION")]
     once: Option<String>,
     /// The name or number of the session. Default: a new session.
@@ -274,7 +281,10 @@ async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
         }
         match &of.once {
             None => client.talk(&mut out).await,
-            Some(question) => client.once(&with_input(question).await?, &mut out).await,
+            Some(question) => {
+                let (question, files) = with_input(question).await?;
+                client.once(&question, files, &mut out).await
+            }
         }
     };
     match result.await {
@@ -287,22 +297,42 @@ async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     }
 }
 
-/// Returns the question, with standard input attached.
-async fn with_input(question: &str) -> Result<String, String> {
+/// Returns the question with standard input attached: a text in its words, a document or picture as a file.
+async fn with_input(question: &str) -> Result<(String, Vec<SubmittedFile>), String> {
     if std::io::stdin().is_terminal() {
-        return Ok(question.to_owned());
+        return Ok((question.to_owned(), Vec::new()));
     }
     let read = tokio::task::spawn_blocking(|| {
         let mut bytes = Vec::new();
-        std::io::stdin().take(INPUT_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin().take(FILE_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
     let bytes = read.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > INPUT_MAX {
-        return Err(format!(
-            "the standard input has more than the {INPUT_MAX} bytes that are attached; send less of it"
-        ));
+    let too_long =
+        |most: u64| format!("the standard input has more than the {most} bytes that are attached; send less of it");
+    if bytes.len() as u64 > FILE_MAX {
+        return Err(too_long(FILE_MAX));
     }
-    let input = String::from_utf8(bytes).map_err(|_| "the standard input is no text".to_owned())?;
+    if let Some(media_type) = kind_of(&bytes) {
+        let file = SubmittedFile { name: INPUT_NAME.to_owned(), media_type: Some(media_type.to_owned()), data: bytes };
+        return Ok((question.to_owned(), vec![file]));
+    }
+    if bytes.len() > INPUT_MAX {
+        return Err(too_long(INPUT_MAX as u64));
+    }
+    let no_text = |_| "the standard input is neither text nor a document or picture that is read".to_owned();
+    let input = String::from_utf8(bytes).map_err(no_text)?;
     let input = input.trim_end();
-    Ok(if input.is_empty() { question.to_owned() } else { format!("{question}\n\n```\n{input}\n```") })
+    let asked = if input.is_empty() { question.to_owned() } else { format!("{question}\n\n```\n{input}\n```") };
+    Ok((asked, Vec::new()))
+}
+
+/// Returns the media type of a document or picture; `None` for other content. The reader of a document decides by its
+/// bytes which one it is.
+fn kind_of(bytes: &[u8]) -> Option<&'static str> {
+    match Container::of_text(bytes) {
+        Some(Container::Pdf) => Some("application/pdf"),
+        Some(Container::Zip) => Some("application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        Some(Container::Compound) => Some("application/vnd.ms-excel"),
+        None => Pixels::of(bytes).ok().map(|pixels| pixels.mime),
+    }
 }

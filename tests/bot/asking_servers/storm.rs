@@ -132,10 +132,11 @@ fn judge(world: &World, asker: &Asker, asked: &BTreeMap<usize, Said>, lives: usi
     let told = |word: &str| word[1..].parse().is_ok_and(|number: usize| !words[number].is_empty());
     let orphaned = state.tasks.values().filter(|task| !told(&task.word)).count();
     // A question that comes before the list of the server is read finds no tool, and one of many at that moment no room.
-    let unknown = |words: &String| words.contains("there is no tool") || words.contains("takes no more calls");
-    let not_begun = words.iter().filter(|words| unknown(words)).count();
+    let causes = ["there is no tool", "takes no more calls"];
+    let [unlisted, no_room] = causes.map(|cause| words.iter().filter(|words| words.contains(cause)).count());
+    let unknown = |words: &String| causes.iter().any(|cause| words.contains(cause));
     println!(
-        "{many} tasks with questions, {lives} kills: {answered} answered, {explained} explained, {not_begun} not begun, \
+        "{many} tasks with questions, {lives} kills: {answered} answered, {explained} explained, not begun: {unlisted} unlisted, {no_room} without room; \
              run again {again}, orphaned {orphaned}, answered twice {doubled}, answers of others {wrong}"
     );
     let mut picked_up = state.picked_up.clone();

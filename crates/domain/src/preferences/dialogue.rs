@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(values(&of(Setting::Model, Some("gone"), &["a", "b"])), ["default", "a", "b", "gone"]);
         assert_eq!(
             values(&of(Setting::Tools, Some("without x, y"), &["x"])),
-            ["default", "on", "off", "without x", "without x, y"]
+            ["default", "on", "off", "built_in", "without x", "without x, y"]
         );
     }
 

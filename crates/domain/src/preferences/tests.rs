@@ -23,6 +23,7 @@ fn each_setting_reads_back_what_it_shows() {
         (Setting::Language, "pt-BR", "pt-BR"),
         (Setting::WebSearch, "off", "off"),
         (Setting::Tools, "without files,  git", "without files, git"),
+        (Setting::Tools, "Built-in", "built_in"),
         (Setting::Streaming, "on", "on"),
         (Setting::Memory, "no", "off"),
     ] {
@@ -152,6 +153,7 @@ fn tools_are_left_out_by_server() {
         record.own.left_out()
     };
     assert_eq!(left_out("tools without git, files"), ["git__*", "files__*"]);
+    assert_eq!(left_out("tools built_in"), ["*__*"]);
     assert_eq!(left_out("web_search off"), ["web_search"]);
     assert!(left_out("tools on").is_empty() && left_out("tools off").is_empty());
 }

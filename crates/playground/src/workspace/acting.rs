@@ -125,6 +125,14 @@ impl Workspace {
         }));
     }
 
+    /// Adds a reaction of a member, by the name of its emoji, to a message.
+    pub fn reacts(&self, user: &str, on: &Message, emoji: &str) {
+        let item = json!({"type": "message", "channel": on.channel, "ts": on.ts});
+        self.deliver(json!({
+            "type": "reaction_added", "user": user, "reaction": emoji, "item_user": on.user, "item": item,
+        }));
+    }
+
     /// Presses a button of a message of the bot. Returns false if it has no button with this label.
     #[must_use]
     pub fn presses(&self, user: &str, message: &Message, label: &str) -> bool {

@@ -9,9 +9,11 @@ use super::super::defaults;
 use super::super::dotenv::DotEnv;
 use super::super::env::{Rank, VARIABLES, general_name};
 use super::super::problem::{Layer, Origin};
+use super::super::read;
 use super::super::sources::{ENV_FILE, secret_path};
 use super::{Assignment, Gathering, is_missing};
 use domain::near;
+use domain::preferences::{BUILT_IN, Setting};
 
 /// Names that other programs use for settings of staffai.
 const NAMES_ELSEWHERE: [(&str, &str); 9] = [
@@ -25,6 +27,11 @@ const NAMES_ELSEWHERE: [(&str, &str); 9] = [
     ("LITELLM_BASE_URL", "LITELLM_API_URL"),
     ("LITELLM_URL", "LITELLM_API_URL"),
 ];
+
+/// A variable of the Slackbot of `chatgpt-bots`: false disables tool servers for users without a choice of their own.
+const SERVERS_BY_DEFAULT: &str = "MCP_ENABLED_DEFAULT";
+/// The key that has this meaning here.
+const MEMBERS_DEFAULTS: &str = "members.defaults";
 
 /// A name, its key, and its rank.
 type Named = (String, String, Rank);
@@ -119,6 +126,29 @@ impl Gathering<'_> {
             || self.assignments.iter().any(|assignment| Some(assignment.key.as_str()) == key)
             || self.sources.files.probe(&secret_path(name)).is_ok()
             || self.sources.environment.contains_key(&format!("{name}_FILE"))
+    }
+
+    /// Reads `MCP_ENABLED_DEFAULT`. False is the default `tools built_in` of members, unless `members.defaults` is set.
+    pub fn servers_by_default(&mut self, dotenv: &DotEnv) {
+        let name = SERVERS_BY_DEFAULT;
+        let own = self.sources.environment.get(name).filter(|value| !value.trim().is_empty());
+        let own = own.map(|value| (value.as_str(), Origin::new(Layer::Environment).variable(name)));
+        let (value, origin) = match (own, dotenv.values.get(name)) {
+            (Some(own), _) => own,
+            (None, Some((value, line))) if !value.trim().is_empty() => {
+                (value.as_str(), Origin::new(Layer::DotEnv).variable(name).file(ENV_FILE, Some(*line)))
+            }
+            (None, _) => return,
+        };
+        let text = format!("{} {BUILT_IN}", Setting::Tools.name());
+        match read::switch(value) {
+            Some(true) => {}
+            Some(false) if self.assignments.iter().any(|set| set.key == MEMBERS_DEFAULTS) => self.warnings.push(format!(
+                "{origin} has no effect, because {MEMBERS_DEFAULTS} is set; list \"{text}\" there to disable tool servers by default"
+            )),
+            Some(false) => self.assign(MEMBERS_DEFAULTS, text.into(), origin),
+            None => self.problem(MEMBERS_DEFAULTS, &origin, "must be true or false"),
+        }
     }
 
     /// `<NAME>_FILE` takes precedence over `/run/secrets/<name>`, because it was set explicitly.

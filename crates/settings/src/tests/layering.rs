@@ -12,6 +12,7 @@ use super::super::load;
 use super::super::problem::Layer;
 use super::super::sources::{Disk, Files as _, Sources};
 use super::{bad, good, printed, settings, sources};
+use domain::preferences::ToolUse;
 use domain::tool::rights::Verdict;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -331,6 +332,35 @@ fn warnings_do_not_stop() {
         "log.level must be debug, info, warning, error, critical or a filter such as info,staffai=debug; info is used",
     ];
     assert_eq!(loaded.warnings, expected);
+}
+
+#[test]
+fn the_default_of_the_slackbot_for_tool_servers_is_a_default_of_members() {
+    let name = "MCP_ENABLED_DEFAULT";
+    let dotenv = (".env", "MCP_ENABLED_DEFAULT=false # no servers\n");
+    for (variables, files, origin) in [
+        (&[(name, "False")][..], &[][..], "MCP_ENABLED_DEFAULT in the environment"),
+        (&[], &[dotenv], "MCP_ENABLED_DEFAULT in .env:1"),
+        (&[(name, "0")], &[(".env", "MCP_ENABLED_DEFAULT=true\n")], "MCP_ENABLED_DEFAULT in the environment"),
+    ] {
+        let loaded = good(variables, files);
+        assert_eq!(loaded.settings.members.defaults.tools, Some(ToolUse::BuiltIn));
+        assert_eq!(loaded.origins["members.defaults"].to_string(), origin);
+        assert_eq!(loaded.warnings, Vec::<String>::new());
+    }
+    for files in [&[(".env", "MCP_ENABLED_DEFAULT=true\n")][..], &[(".env", "MCP_ENABLED_DEFAULT=\n")]] {
+        assert!(good(&[], files).settings.members.defaults.is_empty());
+    }
+    for own in [
+        (".env", "STAFFAI_MEMBERS__DEFAULTS=language de\n"),
+        ("staffai.toml", "[members]\ndefaults = ['language de']\n"),
+    ] {
+        let loaded = good(&[(name, "false")], &[own]);
+        assert_eq!((loaded.settings.members.defaults.tools, loaded.warnings.len()), (None, 1), "{:?}", loaded.warnings);
+        assert!(loaded.warnings[0].contains("list \"tools built_in\" there"), "{:?}", loaded.warnings);
+    }
+    let wrong = "members.defaults (MCP_ENABLED_DEFAULT in the environment): must be true or false";
+    assert_eq!(bad(&[(name, "perhaps")], &[]), [wrong]);
 }
 
 #[test]

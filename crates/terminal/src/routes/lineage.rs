@@ -24,6 +24,10 @@ pub(super) fn of(
     now: Timestamp,
 ) -> Result<Option<Box<Lineage>>, Box<Response>> {
     let Some(text) = headers.get(LINEAGE) else { return Ok(None) };
+    if !body.attachments.is_empty() {
+        // The signature covers the text alone.
+        return Err(Box::new(refused(StatusCode::BAD_REQUEST, "messages of other servers have no attachments")));
+    }
     let text = text.to_str().unwrap_or_default();
     let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let checked = match caller {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::enclosing::{self, Received, SubmittedFile};
 use super::problem::{refused, status_of};
 use super::typed::{self, Done, InputRefusal};
 use super::{Parts, about, lineage, waiting};
@@ -24,7 +25,7 @@ use domain::lineage::Lineage;
 use ports::{Intake, NotAccepted};
 
 /// Maximum length of a text, in bytes.
-const TEXT_MAX: usize = 32 * 1024;
+pub(super) const TEXT_MAX: usize = 32 * 1024;
 /// The header with a client's idempotency key: a message is answered once, however often it is submitted.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 /// Maximum length of an idempotency key, in bytes.
@@ -58,6 +59,9 @@ pub struct Submit {
     /// True to cancel the message if the waiting client disconnects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_when_gone: bool,
+    /// Its files, at most ten. They are in memory only until the turn reads them; a restart loses unread ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<SubmittedFile>,
 }
 
 /// The handling of a message while its session is being answered.
@@ -143,15 +147,12 @@ pub(super) async fn submit(
     Extension(caller): Extension<Caller>,
     stop: Stop,
     headers: HeaderMap,
-    body: Result<Json<Submit>, JsonRejection>,
+    body: Body,
 ) -> Response {
-    let Json(body) = match body {
-        Ok(body) => body,
-        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    let Received { mut body, room } = match enclosing::receive(&parts, &caller, &headers, body).await {
+        Ok(received) => received,
+        Err(refusal) => return *refusal,
     };
-    if body.text.len() > TEXT_MAX {
-        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
-    }
     let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
         return refused(StatusCode::BAD_REQUEST, "Idempotency-Key must have 1 to 128 visible characters");
@@ -179,12 +180,17 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command, known }, said) =
+    let (Heard { mut incoming, message, command, known }, said) =
         match heard(&parts, &caller, &place, &body, key, lineage).await {
             Ok((Some(heard), said)) => (heard, said),
             Ok((None, said)) => return Json(done(&body, said)).into_response(),
             Err((status, why)) => return refused(status, &why),
         };
+    if let Incoming::Posted(posted) = &mut incoming
+        && !known
+    {
+        posted.attachments = enclosing::held(&parts, std::mem::take(&mut body.attachments), room);
+    }
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // A turn that cannot be cancelled now is awaited.

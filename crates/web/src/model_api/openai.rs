@@ -82,9 +82,10 @@ async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, OpenAiFailure> {
-    let (request, room) = body::read_conversation::<ChatRequest>(&api.room, &caller, &headers, body).await?;
-    let OpenAiRequest { mut conversation, stream, usage, mut ignored } = request.read()?;
+    let (request, mut room) = body::read_conversation::<ChatRequest>(&api.room, &caller, &headers, body).await?;
+    let OpenAiRequest { mut conversation, files, stream, usage, mut ignored } = request.read()?;
     let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
+    api.enclose(&caller, &mut conversation.messages, files, &mut room).await?;
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(&caller, conversation, room).await?;
     let writer = Writer { id: format!("chatcmpl-{}", asking.id()), created, model: row.key, usage };

@@ -24,7 +24,7 @@ pub(super) const TEXT_MAX: usize = 1 << 20;
 /// The level of detail that equals the default.
 const DEFAULT_DETAIL: &str = "auto";
 /// Some clients omit the padding.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
+pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );

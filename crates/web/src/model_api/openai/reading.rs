@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
 use crate::model_api::failure::Failure;
+use crate::model_api::files::{FileData, GivenFile, WireFile};
 use crate::model_api::ignored::Ignored;
 use crate::model_api::pictures::{self, WirePicture};
 use domain::completion::{AnswerForm, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 use domain::given::{GivenConversation, Message};
+use ports::SentFile;
 
 /// Maximum number of messages of a conversation.
 pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
@@ -20,7 +22,7 @@ pub(in crate::model_api) const TOOLS_MAX: usize = 128;
 const NAME_MAX: usize = 64;
 /// The only supported type of tools.
 pub(super) const FUNCTION: &str = "function";
-pub(in crate::model_api) const ONLY_USERS: &str = "pictures are taken in messages of role user alone";
+pub(in crate::model_api) const ONLY_USERS: &str = "pictures and files are taken in messages of role user alone";
 /// Maximum number of stop sequences.
 pub(in crate::model_api) const STOPS_MAX: usize = 4;
 /// Parameters that are ignored and do not change the answer: client metadata, and what affects only a provider's cache
@@ -102,6 +104,22 @@ pub(super) struct Part {
     /// The level of detail of a picture, in the format of responses.
     #[serde(default)]
     detail: Option<String>,
+    /// A file, in the format of chat completions.
+    #[serde(default)]
+    file: Option<WireFile>,
+    /// The name and the content of a file, in the format of responses.
+    #[serde(default)]
+    filename: Option<String>,
+    #[serde(default)]
+    file_data: Option<FileData>,
+}
+
+/// The content of a message.
+#[derive(Debug, Default)]
+pub(super) struct ReadContent {
+    pub text: String,
+    pub pictures: Vec<Picture>,
+    pub files: Vec<SentFile>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,6 +180,8 @@ pub(super) struct WireSchema {
 #[derive(Debug)]
 pub(super) struct OpenAiRequest {
     pub conversation: GivenConversation,
+    /// The files of its messages, which are not read yet.
+    pub files: Vec<GivenFile>,
     /// True if the answer is streamed.
     pub stream: bool,
     /// True if the stream ends with the usage.
@@ -187,7 +207,9 @@ impl ChatRequest {
         if self.messages.iter().any(|message| message.name.is_some()) {
             ignored.add("messages.name");
         }
-        let messages = self.messages.into_iter().enumerate().map(|(at, message)| message.read(at, &mut ignored));
+        let mut files = Vec::new();
+        let messages = self.messages.into_iter().enumerate();
+        let messages = messages.map(|(at, message)| message.read(at, &mut files, &mut ignored));
         let messages = messages.collect::<Result<Vec<_>, _>>()?;
         let stop = match self.stop {
             None => Vec::new(),
@@ -211,6 +233,7 @@ impl ChatRequest {
                 model: self.model,
                 ..GivenConversation::default()
             },
+            files,
             stream: self.stream.unwrap_or(false),
             usage: self.stream_options.is_some_and(|options| options.include_usage),
             ignored,
@@ -239,7 +262,7 @@ pub(super) fn sampling(
 }
 
 impl WireMessage {
-    fn read(self, at: usize, ignored: &mut Ignored) -> Result<Message, Failure> {
+    fn read(self, at: usize, files: &mut Vec<GivenFile>, ignored: &mut Ignored) -> Result<Message, Failure> {
         let place = |what: &str| format!("messages[{at}].{what}");
         let role = match self.role.as_str() {
             "system" | "developer" => Role::System,
@@ -249,10 +272,12 @@ impl WireMessage {
             _ => return Err(Failure::bad(&place("role"), "must be system, developer, user, assistant or tool")),
         };
         let content = self.content.map(|content| content.read(&["text"], &place("content"), ignored)).transpose()?;
-        let (text, pictures) = content.map_or((None, Vec::new()), |(text, pictures)| (Some(text), pictures));
-        if !pictures.is_empty() && role != Role::User {
+        let is_missing = content.is_none();
+        let ReadContent { text, pictures, files: sent } = content.unwrap_or_default();
+        if !(pictures.is_empty() && sent.is_empty()) && role != Role::User {
             return Err(Failure::bad(&place("content"), ONLY_USERS));
         }
+        files.extend(sent.into_iter().map(|sent| GivenFile { message: at, place: place("content"), sent }));
         let calls: Vec<ToolCall> = self.tool_calls.unwrap_or_default().into_iter().map(WireCall::read).collect();
         let (is_call, is_result) = (!calls.is_empty(), self.tool_call_id.is_some());
         if is_call && role != Role::Assistant {
@@ -264,26 +289,26 @@ impl WireMessage {
                 "a message of role tool names its call, and no other does",
             ));
         }
-        if text.is_none() && !is_call {
+        if is_missing && !is_call {
             return Err(Failure::bad(&place("content"), "is missing"));
         }
-        Ok(Message { role, text: text.unwrap_or_default(), calls, result_of: self.tool_call_id, pictures })
+        Ok(Message { role, text, calls, result_of: self.tool_call_id, pictures })
     }
 }
 
 impl Content {
-    /// Returns the text, whose parts have these types, and the pictures.
+    /// Returns the text, whose parts have these types, the pictures and the files.
     ///
     /// # Errors
-    /// A part has another type, or a picture is invalid.
-    pub fn read(self, kinds: &[&str], place: &str, ignored: &mut Ignored) -> Result<(String, Vec<Picture>), Failure> {
+    /// A part has another type, or a picture or file is invalid.
+    pub fn read(self, kinds: &[&str], place: &str, ignored: &mut Ignored) -> Result<ReadContent, Failure> {
         let parts = match self {
-            Self::Text(text) => return Ok((text, Vec::new())),
+            Self::Text(text) => return Ok(ReadContent { text, ..ReadContent::default() }),
             Self::Parts(parts) => parts,
         };
-        let (mut texts, mut given) = (Vec::with_capacity(parts.len()), Vec::new());
+        let (mut texts, mut given, mut files) = (Vec::with_capacity(parts.len()), Vec::new(), Vec::new());
         for part in parts {
-            let Part { kind, text, refusal, image_url, detail } = part;
+            let Part { kind, text, refusal, image_url, detail, file, filename, file_data } = part;
             match (kind.as_str(), text, refusal, image_url) {
                 (kind, Some(text), ..) if kinds.contains(&kind) => texts.push(text),
                 ("refusal", _, Some(text), _) => texts.push(text),
@@ -296,22 +321,24 @@ impl Content {
                 ("image_url" | "input_image", ..) => {
                     return Err(Failure::bad(place, "send the picture as image_url, a data: URL"));
                 }
+                ("file", ..) => files.push(file.unwrap_or_default().read(place)?),
+                ("input_file", ..) => files.push(WireFile { filename, file_data }.read(place)?),
                 (kind, ..) => {
-                    let why = format!("parts of type {kind:?} are not taken; send text or pictures");
+                    let why = format!("parts of type {kind:?} are not taken; send text, pictures or files");
                     return Err(Failure::bad(place, why));
                 }
             }
         }
-        Ok((texts.join("\n"), pictures::read(given, place)?))
+        Ok(ReadContent { text: texts.join("\n"), pictures: pictures::read(given, place)?, files })
     }
 
-    /// Returns the text of a field without pictures.
+    /// Returns the text of a field without pictures and files.
     ///
     /// # Errors
     /// A part has another type.
     pub fn text(self, kinds: &[&str], place: &str) -> Result<String, Failure> {
         match self.read(kinds, place, &mut Ignored::default())? {
-            (text, pictures) if pictures.is_empty() => Ok(text),
+            ReadContent { text, pictures, files } if pictures.is_empty() && files.is_empty() => Ok(text),
             _ => Err(Failure::bad(place, ONLY_USERS)),
         }
     }

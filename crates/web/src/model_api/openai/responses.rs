@@ -23,7 +23,7 @@ use futures_util::stream::{self, Stream};
 use serde_json::{Number, Value};
 
 use self::near::Near;
-use self::reading::{CompactRequest, CreateRequest, Echo, Recalled, ResponseRequest};
+use self::reading::{CompactRequest, CreateRequest, Echo, InputMessages, Recalled, ResponseRequest};
 use self::writing::Writer;
 use super::reading::MESSAGES_MAX;
 use super::{KEEP_ALIVE, OpenAiFailure};
@@ -107,8 +107,9 @@ async fn prepare(
     near: Option<&Near>,
 ) -> Result<Prepared, Failure> {
     room.grow(recall(api, &holder(caller), &mut request).await?).await?;
-    let ResponseRequest { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
+    let ResponseRequest { mut conversation, files, previous, stream, store, mut ignored, mut echo } = request.read()?;
     let row = api.settle(caller, &mut conversation, stream, &mut ignored)?;
+    api.enclose(caller, &mut conversation.messages, files, room).await?;
     echo.temperature = Some(temperature(&row, &conversation.sampling));
     let said = if store { conversation.messages.clone() } else { Vec::new() };
     if let Some(previous) = &previous {
@@ -162,7 +163,8 @@ async fn compact(
     body: Body,
 ) -> Result<Json<Value>, OpenAiFailure> {
     let (mut request, mut room) = body::read_conversation::<CompactRequest>(&api.room, &caller, &headers, body).await?;
-    let mut messages = request.messages()?;
+    let InputMessages { mut messages, files } = request.messages()?;
+    api.enclose(&caller, &mut messages, files, &mut room).await?;
     if let Some(previous) = &request.previous_response_id {
         let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
         room.grow(bytes).await?;

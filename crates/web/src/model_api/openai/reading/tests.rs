@@ -25,8 +25,8 @@ fn a_conversation_with_calls_is_read_as_it_is() {
         "stream": true, "stream_options": {"include_usage": true}, "seed": 7, "logprobs": false,
         "stop": "END", "temperature": 0.5, "max_tokens": 9, "user": "someone",
     }));
-    let OpenAiRequest { conversation, stream, usage, ignored } = asked.unwrap();
-    assert!(stream && usage && conversation.has_instructions());
+    let OpenAiRequest { conversation, stream, usage, ignored, files } = asked.unwrap();
+    assert!(stream && usage && conversation.has_instructions() && files.is_empty());
     assert_eq!(ignored.names(), ["seed"]);
     assert_eq!((conversation.question(), conversation.messages[2].calls.len()), ("look\nthere", 1));
     assert_eq!(conversation.messages[3].result_of.as_deref(), Some("c1"));
@@ -51,6 +51,23 @@ fn pictures_belong_to_the_message_that_holds_them() {
     let OpenAiRequest { conversation, ignored, .. } = asked.unwrap();
     assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 2));
     assert_eq!(ignored.names(), ["image_url.detail"]);
+}
+
+#[test]
+fn files_stay_with_their_message_until_they_are_read() {
+    let file = json!({"type": "file", "file": {"filename": "a.csv", "file_data": "data:text/csv;base64,YSxi"}});
+    let text = json!({"type": "text", "text": "which?"});
+    let asked = |role: &str| {
+        with("messages", json!([{"role": "user", "content": "hi"}, {"role": role, "content": [text, file]}]))
+    };
+    let OpenAiRequest { conversation, files, .. } = asked("user").unwrap();
+    assert_eq!(conversation.question(), "which?");
+    let told: Vec<_> =
+        files.iter().map(|file| (file.message, file.place.as_str(), file.sent.bytes.as_slice())).collect();
+    assert_eq!(told, [(1, "messages[1].content", &b"a,b"[..])]);
+    for refused in [asked("developer"), with("messages", json!([{"role": "user", "content": [{"type": "file"}]}]))] {
+        assert!(matches!(refused, Err(Failure::Bad { place: Some(place), .. }) if place.ends_with(".content")));
+    }
 }
 
 #[test]

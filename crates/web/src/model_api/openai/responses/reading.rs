@@ -9,9 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Number, Value, json};
 
 use crate::model_api::failure::Failure;
+use crate::model_api::files::GivenFile;
 use crate::model_api::ignored::{Ignored, asks};
 use crate::model_api::openai::reading::{
-    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, WireFunction, WireSchema, at_most, chosen, json_object, sampling,
+    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, ReadContent, WireFunction, WireSchema, at_most, chosen, json_object,
+    sampling,
 };
 use domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
 use domain::given::{GivenConversation, Message};
@@ -134,6 +136,8 @@ struct Tool {
 pub(super) struct ResponseRequest {
     /// The messages of this request, without its instructions.
     pub conversation: GivenConversation,
+    /// The files of these messages, which are not read yet.
+    pub files: Vec<GivenFile>,
     /// The response that it continues from.
     pub previous: Option<String>,
     /// True if the answer is streamed.
@@ -218,8 +222,10 @@ impl CreateRequest {
             );
             return Err(Failure::bad("metadata", why));
         }
-        let messages = match self.input {
-            None | Some(Input::Items(_)) if self.warms_up && says_nothing(self.input.as_ref()) => Vec::new(),
+        let InputMessages { messages, files } = match self.input {
+            None | Some(Input::Items(_)) if self.warms_up && says_nothing(self.input.as_ref()) => {
+                InputMessages::default()
+            }
             None => return Err(Failure::bad("input", "is missing")),
             Some(input) => input.read(&mut ignored)?,
         };
@@ -256,6 +262,7 @@ impl CreateRequest {
                 model,
                 ..GivenConversation::default()
             },
+            files,
             previous: self.previous_response_id,
             stream: self.stream.unwrap_or(false),
             store: echo.store,
@@ -270,13 +277,13 @@ impl CompactRequest {
     ///
     /// # Errors
     /// The invalid field and its problem.
-    pub fn messages(&mut self) -> Result<Vec<Message>, Failure> {
+    pub fn messages(&mut self) -> Result<InputMessages, Failure> {
         if self.model.is_none() {
             return Err(Failure::bad("model", "is missing"));
         }
         match self.input.take() {
             Some(input) => input.read(&mut Ignored::default()),
-            None if self.previous_response_id.is_some() => Ok(Vec::new()),
+            None if self.previous_response_id.is_some() => Ok(InputMessages::default()),
             None => Err(Failure::bad("input", "is missing, and so is previous_response_id")),
         }
     }
@@ -323,23 +330,32 @@ fn summary(field: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(field.strip_prefix(COMPACTED)?).ok()?).ok()
 }
 
+/// The messages of an input, and their files.
+#[derive(Debug, Default)]
+pub(super) struct InputMessages {
+    pub messages: Vec<Message>,
+    pub files: Vec<GivenFile>,
+}
+
 impl Input {
-    fn read(self, ignored: &mut Ignored) -> Result<Vec<Message>, Failure> {
+    fn read(self, ignored: &mut Ignored) -> Result<InputMessages, Failure> {
         let items = match self {
-            Self::Text(text) => return Ok(vec![Message::new(Role::User, text)]),
+            Self::Text(text) => {
+                return Ok(InputMessages { messages: vec![Message::new(Role::User, text)], files: Vec::new() });
+            }
             Self::Items(items) => items,
         };
         if items.is_empty() || items.len() > MESSAGES_MAX {
             return Err(Failure::bad("input", format!("send 1 to {MESSAGES_MAX} items")));
         }
-        let mut messages: Vec<Message> = Vec::with_capacity(items.len());
+        let mut read = InputMessages { messages: Vec::with_capacity(items.len()), files: Vec::new() };
         for (at, item) in items.into_iter().enumerate() {
-            item.read(at, &mut messages, ignored)?;
+            item.read(at, &mut read, ignored)?;
         }
-        if messages.is_empty() {
+        if read.messages.is_empty() {
             return Err(Failure::bad("input", "holds nothing that was said"));
         }
-        Ok(messages)
+        Ok(read)
     }
 }
 
@@ -385,7 +401,8 @@ impl Item {
     }
 
     /// Adds its messages.
-    fn read(self, at: usize, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Result<(), Failure> {
+    fn read(self, at: usize, read: &mut InputMessages, ignored: &mut Ignored) -> Result<(), Failure> {
+        let messages = &mut read.messages;
         let place = |what: &str| format!("input[{at}].{what}");
         let missing = |what: &str| Failure::bad(&place(what), "is missing");
         match self.kind.as_deref().unwrap_or("message") {
@@ -397,10 +414,12 @@ impl Item {
                     _ => return Err(Failure::bad(&place("role"), "must be system, developer, user or assistant")),
                 };
                 let content = self.content.ok_or_else(|| missing("content"))?;
-                let (text, pictures) = content.read(&TEXTS, &place("content"), ignored)?;
-                if !pictures.is_empty() && role != Role::User {
+                let ReadContent { text, pictures, files } = content.read(&TEXTS, &place("content"), ignored)?;
+                if !(pictures.is_empty() && files.is_empty()) && role != Role::User {
                     return Err(Failure::bad(&place("content"), ONLY_USERS));
                 }
+                let of_this = |sent| GivenFile { message: messages.len(), place: place("content"), sent };
+                read.files.extend(files.into_iter().map(of_this));
                 messages.push(Message { pictures, ..Message::new(role, text) });
             }
             "compaction" => {

@@ -53,7 +53,7 @@ fn parameters_are_read_repeated_and_named_where_they_are_left_out() {
         "tool_choice": {"type": "function", "name": "look"}, "max_output_tokens": 9, "metadata": {"a": "b"},
         "reasoning": {"effort": "low"}, "truncation": "disabled", "background": false,
     }));
-    let ResponseRequest { conversation, previous, stream, store, ignored, echo } = asked.unwrap();
+    let ResponseRequest { conversation, previous, stream, store, ignored, echo, .. } = asked.unwrap();
     assert_eq!((previous.as_deref(), stream, store), (Some("resp_1"), true, false));
     assert_eq!(ignored.names(), ["reasoning", "text.verbosity", "tools of type web_search", "tools.strict"]);
     assert_eq!((conversation.tools.len(), conversation.sampling.max_tokens), (1, Some(9)));
@@ -82,6 +82,18 @@ fn pictures_belong_to_the_message_that_holds_them() {
 }
 
 #[test]
+fn files_stay_with_their_message_until_they_are_read() {
+    let part = json!({"type": "input_file", "filename": "a.csv", "file_data": "data:text/csv;base64,YSxi"});
+    let call = json!({"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"});
+    let item = |role: &str| json!([{"role": "assistant", "content": "see"}, call, {"role": role, "content": [part]}]);
+    let ResponseRequest { conversation, files, .. } = with("input", item("user")).unwrap();
+    assert_eq!((conversation.messages.len(), files.len()), (2, 1), "the call is a part of the message before it");
+    assert_eq!((files[0].message, files[0].place.as_str()), (1, "input[2].content"));
+    assert_eq!((files[0].sent.file.name.as_str(), files[0].sent.bytes.as_slice()), ("a.csv", &b"a,b"[..]));
+    assert!(with("input", item("developer")).is_err());
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     let metadata: BTreeMap<String, String> =
         (0..=METADATA_MAX).map(|number| (number.to_string(), String::new())).collect();
@@ -92,6 +104,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("input", json!([{"role": "robot", "content": "x"}]), "input[0].role"),
         ("input", json!([{"role": "user"}]), "input[0].content"),
         ("input", json!([{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content"),
+        ("input", json!([{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]), "input[0].content"),
         ("input", json!([{"type": "computer_call", "id": "cu_1"}]), "input[0].type"),
         ("input", json!([{"type": "function_call_output", "output": "x"}]), "input[0].call_id"),
         ("background", json!(true), "background"),

@@ -20,7 +20,9 @@ use domain::gate::{ApprovalDecision, Click, ClickRefusal as GateRefusal};
 use domain::ids::{Person, Place};
 use domain::incoming::Incoming;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
-use ports::{Batch, EmbeddingAsk, Intake, Metering, Models, ModelsInForce, NotAccepted, NotEmbedded, TurnEventLog};
+use ports::{
+    Batch, EmbeddingAsk, Intake, Metering, Models, ModelsInForce, NoFiles, NotAccepted, NotEmbedded, TurnEventLog,
+};
 
 /// A program that serves only the names of its models.
 struct Unasked(Arc<ScriptedModels>);
@@ -83,6 +85,7 @@ impl Client {
             events: Arc::clone(&unasked) as _,
             models: Arc::clone(&unasked) as _,
             meter: unasked,
+            files: Arc::new(NoFiles),
             store: Arc::new(MemoryStore::new()),
             clock: Arc::new(ManualClock::new()),
             dice: Arc::new(FixedDice::new(0.5)),
