@@ -12,6 +12,7 @@ mod approval;
 mod begun;
 mod clean;
 mod earlier;
+mod editable;
 mod files;
 mod memory;
 mod model_call;

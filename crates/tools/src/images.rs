@@ -30,6 +30,7 @@ use self::prices::Usage;
 use super::{BuiltInTool, arguments, reads};
 use crate::client::{ServiceClient, below, body, masked, reason};
 use domain::completion::Picture;
+use domain::tool::pictures::EDIT_TOOL;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Bill, Meter, PaidWork, WorkPayer, WorkRefused};
 use telemetry::events::IMAGE_FAILED;
@@ -162,9 +163,9 @@ impl BuiltInTool for ImageTool {
                 json!({"prompt": prompt}),
             ),
             Work::Edit => (
-                "edit_image",
-                "Change a picture that is attached to the question. The result is posted with your answer.",
-                json!({"prompt": prompt, "picture": {"type": "integer", "minimum": 1, "default": 1, "description": "The number of the attached picture"}}),
+                EDIT_TOOL,
+                "Change a picture that is attached to the question. If none is attached, it changes your own picture: the one of the message that the member replies to, or your newest one here. The result is posted with your answer.",
+                json!({"prompt": prompt, "picture": {"type": "integer", "minimum": 1, "default": 1, "description": "The number of the picture, if there are several"}}),
             ),
         };
         let schema =
@@ -196,7 +197,7 @@ impl BuiltInTool for ImageTool {
                 None => {
                     let most = request.pictures.len();
                     return Ok(ToolResult::failure(format!(
-                        "there is no such picture: the question has {most} that you can see; the member attaches it to the message"
+                        "there is no such picture: {most} can be changed here; the member attaches it to the message, or replies to yours"
                     )));
                 }
             },

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
 use super::TurnTask;
 use super::approval::{Leave, Round};
 use super::begun::TasksUnderWay;
+use super::editable::HeldPictures;
 use super::parked::Asking;
 use super::parts::TurnParts;
 use super::pictures::{HeldPicture, ShownPictures};
@@ -55,6 +57,8 @@ pub(super) struct Tools {
     pub(super) pictures: Arc<Mutex<ShownPictures>>,
     /// The pictures of the question, as far as its model sees them.
     pub(super) asked: Arc<OnceLock<Arc<[Picture]>>>,
+    /// The bot's own pictures, read when a call edits one.
+    pub(super) own: Arc<OnceCell<HeldPictures>>,
     pub(super) results: TurnResults,
     pub(super) tasks: TasksUnderWay,
 }
@@ -71,6 +75,7 @@ impl Tools {
             calls: Arc::default(),
             pictures: Arc::default(),
             asked: Arc::default(),
+            own: Arc::default(),
             results: parts.tools.long_results.of_turn(&turn.person),
             tasks,
         }
@@ -379,6 +384,7 @@ impl TurnTask<'_> {
 
     async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
+        let pictures = self.pictures_for(&ready.entry).await;
         // Half of the remaining time is reserved for the answer.
         let left = self.deadline.left() / 2;
         let usual = settings.tools.timeout;
@@ -397,7 +403,7 @@ impl TurnTask<'_> {
             deadline: within,
             limits: limits_of(&ready.entry, settings),
             trace: trace.map(TraceParent),
-            pictures: self.tools.asked.get().cloned().unwrap_or_default(),
+            pictures,
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
                 call: number,
