@@ -159,6 +159,13 @@ fn a_picture_costs_the_tokens_that_are_reported_or_its_price() {
         spent(&world, |spent| spent == [50 * 5 + 1_056 * 40, 40_000], &["Ada", "Ben"]).await;
         let told = world.tells("Ada", "usage", &[]).await;
         assert!(told.contains("$0.04"), "{told}");
+        // The newest turn is first. Its model row has no prices.
+        let turns = world.json("/api/v1/turns").await.1["turns"].clone();
+        for (turn, dollars) in [(&turns[0], 0.04), (&turns[1], 0.042_49)] {
+            let steps = turn["steps"].as_array().cloned().unwrap_or_default();
+            let step = steps.iter().find(|step| step["name"] == "create_image").unwrap_or_else(|| panic!("{turn}"));
+            assert_eq!((&turn["dollars"], &step["cost"]["dollars"]), (&json!(dollars), &json!(dollars)), "{turn}");
+        }
     });
 }
 

@@ -203,7 +203,7 @@ impl BuiltInTool for ImageTool {
             },
         };
         let bill = match self.bill(request).await {
-            Ok(bill) => bill,
+            Ok(bill) => bill.of_call(request.paid.clone()),
             Err(refused) => return Ok(ToolResult::failure(over_limit(refused))),
         };
         Ok(match self.make(prompt, source, request.deadline, bill).await {
