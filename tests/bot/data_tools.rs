@@ -260,7 +260,10 @@ fn the_picture_of_an_answer_is_edited_by_a_reply_and_the_newest_one_without() {
         assert!(other.contains("there is no such picture"), "those here answer another member: {other}");
         let plain = world.sends("Ada", "general", "look at this", &[("dot.png", "image/png", b"no picture")]);
         let foreign = world.words_to(world.replies("Ben", plain, "@staffai make it blue")).await;
-        assert!(foreign.contains("there is no such picture"), "a picture that cannot be read is not replaced: {foreign}");
+        assert!(
+            foreign.contains("there is no such picture"),
+            "a picture that cannot be read is not replaced: {foreign}"
+        );
         assert_eq!(bodies.lock().len(), made);
         world.answer_to(world.replies("Ben", &harbour, "@staffai make it blue")).await;
         edited("draw a harbour");

@@ -263,7 +263,8 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     world.offered().await;
     let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
     let times = Times { lane_ms: 1, permit_ms: 2, model_ms: 3, tools_ms: 4 };
-    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, paid_micros: 40_000, times, ..Effort::default() };
+    let effort =
+        Effort { model: Some("main".to_owned()), usage, micros: 21, paid_micros: 40_000, times, ..Effort::default() };
     let answer = Answer { effort, ..answer(&question, "hello") };
     world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
     world.delivery().await;

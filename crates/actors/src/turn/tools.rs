@@ -34,7 +34,9 @@ use domain::tool::catalogue::CatalogueEntry;
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::utility::Utility;
-use domain::tool::{CallError, CallErrorKind, Effect, OnBehalf, PaidCost, ResultLimits, Source, ToolRequest, TraceParent};
+use domain::tool::{
+    CallError, CallErrorKind, Effect, OnBehalf, PaidCost, ResultLimits, Source, ToolRequest, TraceParent,
+};
 use domain::turn::Turn;
 use settings::Settings;
 use telemetry;

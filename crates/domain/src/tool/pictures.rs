@@ -76,9 +76,10 @@ pub fn newest(messages: &[Posted], person: &Person, until: Timestamp) -> Vec<Att
         seen.is_some_and(|seen| !seen.ours && seen.author != *person)
     };
     let is_image = |file: &&Attachment| file.name.starts_with(NAME) && file.claims_picture();
-    let ours = messages.iter().rev().filter(|posted| {
-        posted.author.kind == AuthorKind::Ourselves && posted.at <= until && !answers_another(posted)
-    });
+    let ours = messages
+        .iter()
+        .rev()
+        .filter(|posted| posted.author.kind == AuthorKind::Ourselves && posted.at <= until && !answers_another(posted));
     let images = ours.map(|posted| posted.attachments.iter().filter(is_image).cloned().collect::<Vec<_>>());
     images.into_iter().find(|images| !images.is_empty()).unwrap_or_default()
 }
