@@ -103,8 +103,8 @@ fn generated() -> [Arg; 2] {
         Arg::new(name).short(short).long(name).help(about).action(action).display_order(1_000)
     };
     [
-        option("help", 'h', "Prints help; --help prints more than -h.", ArgAction::Help).global(true),
-        option("version", 'V', "Prints the version.", ArgAction::Version),
+        option("help", 'h', "Prints help; --help prints more than -h", ArgAction::Help).global(true),
+        option("version", 'V', "Prints the version", ArgAction::Version),
     ]
 }
 
@@ -361,7 +361,7 @@ fn help(path: &[String]) -> u8 {
         };
         command = found;
     }
-    say!("{}", command.render_long_help());
+    say!("{}", command.render_long_help().to_string().trim_end());
     exit::FINE
 }
 
