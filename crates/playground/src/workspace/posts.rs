@@ -55,7 +55,8 @@ impl Workspace {
         let mut state = self.state.lock();
         let (channel, thread) = (of("channel_id").unwrap_or_default(), of("thread_ts"));
         let size = state.file(&format!("/upload/{named}")).unwrap_or_default().len();
-        let kind = if named.ends_with(".png") { "image/png" } else { "application/octet-stream" };
+        let is_png = named.rsplit_once('.').is_some_and(|(_, ending)| ending == "png");
+        let kind = if is_png { "image/png" } else { "application/octet-stream" };
         let message = Message {
             file: json!({
                 "id": named, "name": files[0]["title"], "mimetype": kind, "size": size,
