@@ -34,7 +34,11 @@ pub fn write(folder: &Path) -> io::Result<()> {
 /// Returns a command without its hidden subcommands, which only the program itself starts.
 fn visible(whole: &Command) -> Command {
     let shown = whole.get_subcommands().filter(|command| !command.is_hide_set()).map(visible);
-    let mut command = Command::new(kept(whole.get_name())).args(whole.get_arguments().cloned()).subcommands(shown);
+    let mut command = Command::new(kept(whole.get_name()))
+        .disable_help_flag(whole.is_disable_help_flag_set())
+        .disable_version_flag(whole.is_disable_version_flag_set())
+        .disable_help_subcommand(whole.is_disable_help_subcommand_set())
+        .args(whole.get_arguments().cloned()).subcommands(shown);
     if let Some(about) = whole.get_about() {
         command = command.about(about.clone());
     }

@@ -79,7 +79,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Arg, ArgAction, Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 pub use self::drain::AFTER_DRAIN;
 pub use self::program::{App, Ended};
@@ -88,12 +88,24 @@ use settings::edges::Threads;
 
 /// An always-on assistant for public communities.
 #[derive(Debug, Parser)]
-#[command(name = "staffai", version)]
+#[command(name = "staffai", version, args = generated())]
+#[command(disable_help_flag = true, disable_version_flag = true, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(flatten)]
     options: Options,
     #[command(subcommand)]
     command: Command,
+}
+
+/// Returns the options that the parser would add itself, described in the form of all others.
+fn generated() -> [Arg; 2] {
+    let option = |name: &'static str, short, about: &'static str, action| {
+        Arg::new(name).short(short).long(name).help(about).action(action).display_order(1_000)
+    };
+    [
+        option("help", 'h', "Prints help; --help prints more than -h", ArgAction::Help).global(true),
+        option("version", 'V', "Prints the version", ArgAction::Version),
+    ]
 }
 
 /// The options accepted before and after the command.
@@ -127,6 +139,9 @@ enum Command {
     /// Runs the service until it is stopped: answers in Discord, in Slack, to programs over HTTP, and over NATS.
     Run(Options),
     /// Runs everything on this machine, with a chat page and a demo model. Needs no account.
+    ///
+    /// The page is at `http://127.0.0.1:8420/`, or at the address in `STAFFAI_HTTP_ADDR`. The data is in `data/playground`,
+    /// or in the folder `playground` of `STAFFAI_DATA_DIR`.
     Playground {
         /// Prints the log to standard error instead of the file.
         #[arg(short, long)]
@@ -229,6 +244,13 @@ enum Command {
         #[command(subcommand)]
         action: commands::mcp::Action,
     },
+    /// Prints the help of a command.
+    Help {
+        /// The command, such as `key add`. Default: all commands.
+        path: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Runs the playground's example tool server. Started by the bot itself.
     #[cfg(feature = "playground")]
     #[command(hide = true)]
@@ -280,6 +302,7 @@ impl Command {
             | Self::Backup { options, .. }
             | Self::Restore { options, .. }
             | Self::Migrate { options, .. }
+            | Self::Help { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
             Self::ExampleServer(options) | Self::PlaygroundBot { options, .. } => options,
@@ -294,6 +317,7 @@ impl Command {
 /// Runs one command and gives the process its exit code.
 pub fn main(cli: &Cli) -> ExitCode {
     let code = match &cli.command {
+        Command::Help { path, .. } => help(path),
         Command::Guard { program, .. } => guard(program),
         Command::ReadDocument { characters, .. } => of_child(&documents::child::run(*characters)),
         #[cfg(feature = "playground")]
@@ -323,6 +347,22 @@ pub fn main(cli: &Cli) -> ExitCode {
         Command::Mcp { action } => hosted(commands::mcp::run(cli, action)),
     };
     ExitCode::from(code)
+}
+
+/// Prints the help of the command with this path.
+fn help(path: &[String]) -> u8 {
+    let mut all = Cli::command();
+    all.build();
+    let mut command = &mut all;
+    for name in path {
+        let Some(found) = command.find_subcommand_mut(name) else {
+            eprintln!("there is no command {name}; staffai --help lists them");
+            return exit::USAGE;
+        };
+        command = found;
+    }
+    say!("{}", command.render_long_help().to_string().trim_end());
+    exit::FINE
 }
 
 /// Returns the exit code of a child process that serves its parent alone.

@@ -565,6 +565,27 @@ fn every_command_of_the_program_is_in_the_readme() {
 }
 
 #[test]
+fn the_help_says_where_the_playground_is_and_speaks_in_one_voice() {
+    let help = |arguments: &[&str]| {
+        let ran = std::process::Command::new(env!("CARGO_BIN_EXE_staffai")).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{arguments:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let playground = help(&["playground", "--help"]);
+    assert_eq!(playground, help(&["help", "playground"]));
+    let settings = settings::load(&settings::sources::Sources::from_maps(BTreeMap::new(), BTreeMap::new()).for_playground());
+    let settings = settings.unwrap_or_else(|problems| panic!("{problems:?}")).settings;
+    let data = settings.store.dir.display().to_string();
+    for named in [format!("http://{}/", settings.http.addr), data, "STAFFAI_HTTP_ADDR".to_owned()] {
+        assert!(playground.contains(&named), "{named} is not in {playground}");
+    }
+    for arguments in [&["--help"][..], &["-h"], &["help"], &["help", "key", "add"], &["chat", "-h"]] {
+        let text = help(arguments);
+        assert!(text.contains("Prints help") && !text.contains("Print "), "{text}");
+    }
+}
+
+#[test]
 fn every_endpoint_of_the_api_is_in_the_guide() {
     let description: serde_json::Value = serde_json::from_str(&file("crates/terminal/src/openapi.json")).unwrap();
     let pages = file("docs/api.md") + &file("docs/guide/watching.md");

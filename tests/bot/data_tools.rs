@@ -83,7 +83,10 @@ async fn image_models() -> (u16, Arc<parking_lot::Mutex<Vec<String>>>) {
             let error = json!({"error": {"message": "overloaded"}});
             return (axum::http::StatusCode::SERVICE_UNAVAILABLE, Json(error));
         }
-        let encoded = base64::engine::general_purpose::STANDARD.encode(DOT);
+        // What stands behind the picture tells the pictures apart.
+        let told: Value = serde_json::from_str(&body).unwrap_or_default();
+        let drawn = [DOT, told["prompt"].as_str().unwrap_or("edited").as_bytes()].concat();
+        let encoded = base64::engine::general_purpose::STANDARD.encode(drawn);
         let mut answer = json!({"created": 1, "data": [{"b64_json": encoded}]});
         if body.contains("counted") {
             let details = json!({"text_tokens": 50, "image_tokens": 0});
@@ -156,6 +159,13 @@ fn a_picture_costs_the_tokens_that_are_reported_or_its_price() {
         spent(&world, |spent| spent == [50 * 5 + 1_056 * 40, 40_000], &["Ada", "Ben"]).await;
         let told = world.tells("Ada", "usage", &[]).await;
         assert!(told.contains("$0.04"), "{told}");
+        // The newest turn is first. Its model row has no prices.
+        let turns = world.json("/api/v1/turns").await.1["turns"].clone();
+        for (turn, dollars) in [(&turns[0], 0.04), (&turns[1], 0.042_49)] {
+            let steps = turn["steps"].as_array().cloned().unwrap_or_default();
+            let step = steps.iter().find(|step| step["name"] == "create_image").unwrap_or_else(|| panic!("{turn}"));
+            assert_eq!((&turn["dollars"], &step["cost"]["dollars"]), (&json!(dollars), &json!(dollars)), "{turn}");
+        }
     });
 }
 
@@ -223,19 +233,68 @@ fn an_attached_picture_is_edited() {
 }
 
 #[test]
+fn the_picture_of_an_answer_is_edited_by_a_reply_and_the_newest_one_without() {
+    story(async {
+        let (port, bodies) = image_models().await;
+        let world = painting(Setup::new(), port, "edits = true").await;
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() && ask.question().contains("draw") => {
+                Act::calls(&[("call-1", "create_image", json!({"prompt": ask.question()}))])
+            }
+            results if results.is_empty() => Act::calls(&[("call-1", "edit_image", json!({"prompt": "make it blue"}))]),
+            results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        });
+        let harbour = world.answer_to(world.says("Ada", "general", "@staffai draw a harbour")).await;
+        world.answer_to(world.says("Ada", "general", "@staffai draw a forest")).await;
+        let edited = |words: &'static str| {
+            let asked = bodies.lock().last().cloned().unwrap();
+            assert!(asked.starts_with("/v1/images/edits ") && asked.contains(words), "{asked}");
+        };
+        let blue = world.answer_to(world.replies("Ada", &harbour, "@staffai make it blue")).await;
+        assert_eq!(blue.attachments.len(), 1, "{}", blue.content);
+        edited("draw a harbour");
+        world.answer_to(world.says("Ada", "general", "@staffai and darker")).await;
+        edited("edited");
+        let made = bodies.lock().len();
+        let other = world.words_to(world.says("Ben", "general", "@staffai make it blue")).await;
+        assert!(other.contains("there is no such picture"), "those here answer another member: {other}");
+        let plain = world.sends("Ada", "general", "look at this", &[("dot.png", "image/png", b"no picture")]);
+        let foreign = world.words_to(world.replies("Ben", plain, "@staffai make it blue")).await;
+        assert!(
+            foreign.contains("there is no such picture"),
+            "a picture that cannot be read is not replaced: {foreign}"
+        );
+        assert_eq!(bodies.lock().len(), made);
+        world.answer_to(world.replies("Ben", &harbour, "@staffai make it blue")).await;
+        edited("draw a harbour");
+    });
+}
+
+#[test]
 fn an_edit_that_was_approved_has_the_picture_of_its_question() {
     story(async {
         let (port, bodies) = image_models().await;
         let setup = Setup::new().set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "edit_image");
-        let world = drawing_with(setup, port, "edit_image", json!({"prompt": "make it blue"})).await;
-        let said = world.sends("Ada", "general", "@staffai make it blue", &[("dot.png", "image/png", DOT)]);
-        let question = world.asks("general").await;
-        assert!(bodies.lock().is_empty(), "nothing leaves while it waits");
-        world.presses("Ada", &question, "Approve");
-        let answer = world.answer_to(said).await;
-        assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
-        let asked = bodies.lock().last().cloned().unwrap();
-        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("IHDR"), "{asked}");
+        let setup = setup.set("STAFFAI_TOOLS__LIMITS", "image 9/1d");
+        let world = painting(setup, port, "edits = true").await;
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() => Act::calls(&[("call-1", "edit_image", json!({"prompt": "make it blue"}))]),
+            results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        });
+        let dot = [DOT, b"of Ben"].concat();
+        let dot = world.sends("Ben", "general", "a dot", &[("dot.png", "image/png", &dot)]);
+        let attaches = || world.sends("Ada", "general", "@staffai make it blue", &[("dot.png", "image/png", DOT)]);
+        let replies = || world.replies("Ada", dot, "@staffai make it blue");
+        for (asks, words) in [(&attaches as &dyn Fn() -> _, "IHDR"), (&replies, "of Ben")] {
+            let (said, made) = (asks(), bodies.lock().len());
+            let question = world.asks("general").await;
+            assert_eq!(bodies.lock().len(), made, "nothing leaves while it waits");
+            world.presses("Ada", &question, "Approve");
+            let answer = world.answer_to(said).await;
+            assert_eq!(answer.attachments.len(), 1, "{}", answer.content);
+            let asked = bodies.lock().last().cloned().unwrap();
+            assert!(asked.starts_with("/v1/images/edits ") && asked.contains(words), "{asked}");
+        }
     });
 }
 

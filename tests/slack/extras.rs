@@ -1,12 +1,15 @@
 //! More than text: private notices, files, the status of a thread, user groups, and the shortcut on a message.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use base64::Engine as _;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
 
 use crate::model::Act;
 use crate::world::{World, story};
-use playground::workspace::{Fault, Message};
+use playground::workspace::{Fault, Message, Said};
 
 /// A reply of the model of this kind.
 fn reply(kind: &str, response: &str, data: &str) -> Act {
@@ -79,6 +82,56 @@ fn a_formula_is_a_picture_below_its_answer_and_is_shared_once() {
             assert!(world.service.stored(id).starts_with(b"\x89PNG"));
         });
     }
+}
+
+/// A picture of one pixel.
+const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
+
+/// An images endpoint that keeps the bodies of its requests. What stands behind each picture is the description of it.
+async fn image_model() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let bodies = Arc::<Mutex<Vec<String>>>::default();
+    let kept = Arc::clone(&bodies);
+    let draw = move |uri: axum::http::Uri, body: axum::body::Bytes| async move {
+        let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+        kept.lock().push(format!("{uri} {}", String::from_utf8_lossy(&body)));
+        let drawn = [DOT, told["prompt"].as_str().unwrap_or_default().as_bytes()].concat();
+        axum::Json(json!({"data": [{"b64_json": base64::engine::general_purpose::STANDARD.encode(drawn)}]}))
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(draw)).await });
+    (port, bodies)
+}
+
+#[test]
+fn the_newest_picture_of_a_thread_is_edited() {
+    story(async {
+        let (port, bodies) = image_model().await;
+        let mut world = World::without_bot().await;
+        let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(&world.env["STAFFAI_MODELS"], models).unwrap();
+        let images = format!("[{{url = 'http://127.0.0.1:{port}/v1', model = 'painter', edits = true}}]");
+        world.env.insert("STAFFAI_IMAGES".to_owned(), images);
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() && ask.question().contains("draw") => {
+                Act::calls(&[("call-1", "create_image", json!({"prompt": ask.question()}))])
+            }
+            results if results.is_empty() => Act::calls(&[("call-1", "edit_image", json!({"prompt": "make it blue"}))]),
+            results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        });
+        world.start().await;
+        let harbour = world.service.says("U1", "C1", "@bot draw a harbour");
+        let forest = world.service.says("U1", "C1", "@bot draw a forest");
+        let picture = async |said: &Said| {
+            let named = |part: &Message| part.file["name"] == "picture-1.png";
+            world.until("a picture", || world.service.answers(said).into_iter().find(named)).await;
+        };
+        picture(&harbour).await;
+        picture(&forest).await;
+        picture(&world.service.replies("U1", &harbour, "@bot make it blue")).await;
+        let asked = bodies.lock().last().cloned().unwrap();
+        assert!(asked.starts_with("/v1/images/edits ") && asked.contains("draw a harbour"), "{asked}");
+    });
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod approval;
 mod begun;
 mod clean;
 mod earlier;
+mod editable;
 mod files;
 mod memory;
 mod model_call;
@@ -226,10 +227,15 @@ fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> TurnResult {
     TurnResult::Answered(Box::new(Answer { effort: tally.effort(), ..tally.apology(turn, why) }))
 }
 
-/// Settles the use of a cancelled turn: its record is closed already and does not include it.
+/// Settles the use of a cancelled turn: its record is closed already and includes only the part before the turn was
+/// parked.
 fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() > 0 {
-        let used = ledger::writes(turn, effort, parts.basics.clock.now());
+        let now = parts.basics.clock.now();
+        let used = goes_on.map_or_else(
+            || ledger::writes(turn, effort, now),
+            |parked| ledger::writes_since(turn, effort, &parked.effort, now),
+        );
         drop(parts.basics.store.write(used.into_iter().map(Write::from).collect()));
     }
     // Settled even if nothing was used, because the reservation expected a whole answer. If the limiter refuses this,

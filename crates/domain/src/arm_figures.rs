@@ -58,7 +58,7 @@ pub fn counted(effort: &Effort, outcome: &Outcome) -> Vec<Increment> {
         flag(!answered),
         whole(usage.prompt),
         whole(usage.completion),
-        whole(effort.micros),
+        whole(effort.all_micros()),
         whole(effort.unpriced),
     ];
     let repaired = flag(answered && effort.repairs > 0);

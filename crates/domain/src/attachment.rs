@@ -40,6 +40,12 @@ impl Attachment {
         let size = u64::try_from(bytes).unwrap_or(u64::MAX);
         Self { name: String::new(), mime, size, url: String::new(), width: None, height: None }
     }
+
+    /// True if it claims to be a picture.
+    #[must_use]
+    pub fn claims_picture(&self) -> bool {
+        Claim::of(self) == Claim::Picture
+    }
 }
 
 /// Maximum number of pictures of one question, including those of a quoted message.

@@ -23,6 +23,10 @@ pub struct Effort {
     /// The cost of all calls whose rows have prices, in millionths of a dollar.
     #[serde(default)]
     pub micros: u64,
+    /// The cost that tools paid, such as that of pictures, in millionths of a dollar. Limits and the ledger count it
+    /// when it is paid, so it is not part of `micros`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub paid_micros: u64,
     /// The tokens of calls whose rows have no prices.
     #[serde(default)]
     pub unpriced: u64,
@@ -93,6 +97,19 @@ impl Effort {
         }
     }
 
+    /// Returns the whole cost in millionths of a dollar, with that of tools.
+    #[must_use]
+    pub const fn all_micros(&self) -> u64 {
+        self.micros.saturating_add(self.paid_micros)
+    }
+
+    /// Returns the whole cost in dollars. `None` if nothing had a price.
+    #[must_use]
+    pub fn dollars(&self) -> Option<f64> {
+        let micros = self.all_micros();
+        (micros > 0).then(|| dollars(micros))
+    }
+
     /// Returns the difference to an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -108,6 +125,7 @@ impl Effort {
             tool_tokens: self.tool_tokens.saturating_sub(earlier.tool_tokens),
             excess_tokens: self.excess_tokens.saturating_sub(earlier.excess_tokens),
             micros: self.micros.saturating_sub(earlier.micros),
+            paid_micros: self.paid_micros.saturating_sub(earlier.paid_micros),
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
             times: self.times,
@@ -118,6 +136,13 @@ impl Effort {
             again_ms: self.again_ms,
         }
     }
+}
+
+/// Returns this number of millionths of a dollar in dollars.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "millionths of dollars are far below 2^52")]
+pub fn dollars(micros: u64) -> f64 {
+    micros as f64 / 1e6
 }
 
 /// The outcome of a turn, as counted by the metrics.

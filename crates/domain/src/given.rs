@@ -194,10 +194,12 @@ impl GivenConversation {
         self.asked().map_or("", |message| &message.text)
     }
 
-    /// Returns the pictures of that message.
+    /// Returns the pictures of that message, or else of the newest message that has some.
     #[must_use]
     pub fn asked_pictures(&self) -> &[Picture] {
-        self.asked().map_or(&[], |message| &message.pictures)
+        let asked = self.asked().filter(|message| !message.pictures.is_empty());
+        let newest = || self.messages.iter().rfind(|message| !message.pictures.is_empty());
+        asked.or_else(newest).map_or(&[], |message| &message.pictures)
     }
 
     fn asked(&self) -> Option<&Message> {

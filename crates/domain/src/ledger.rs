@@ -17,7 +17,7 @@ pub use super::keys::ledger::Account;
 
 use super::completion::Usage;
 use super::counter::{Counter, NUMBERS};
-use super::effort::Effort;
+use super::effort::{self, Effort};
 use super::ids::{Door, Person, Timestamp};
 use super::keys::ledger as keys;
 use super::model::Price;
@@ -97,9 +97,8 @@ impl Tally {
 
     /// Returns the cost in dollars, for tokens with known prices.
     #[must_use]
-    #[expect(clippy::cast_precision_loss, reason = "millionths of dollars are far below 2^52")]
     pub fn dollars(&self) -> f64 {
-        self.micros as f64 / 1e6
+        effort::dollars(self.micros)
     }
 
     /// True if nothing was used.
@@ -162,7 +161,22 @@ pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
     if effort.model.is_none() && effort.usage == Usage::default() {
         return Vec::new();
     }
-    let (tally, guild) = (Tally::of(effort), turn.guild.as_deref());
+    of_turn(turn, Tally::of(effort), now)
+}
+
+/// Returns the increments of what a turn used after this earlier state, with which its message was counted; empty if it
+/// used nothing since.
+#[must_use]
+pub fn writes_since(turn: &Turn, effort: &Effort, earlier: &Effort, now: Timestamp) -> Vec<Increment> {
+    let later = effort.since(earlier);
+    if later.usage.total() == 0 {
+        return Vec::new();
+    }
+    of_turn(turn, Tally { messages: 0, ..Tally::of(&later) }, now)
+}
+
+fn of_turn(turn: &Turn, tally: Tally, now: Timestamp) -> Vec<Increment> {
+    let guild = turn.guild.as_deref();
     match own_purpose(turn.trigger) {
         Some(purpose) => own(&turn.person.door, guild, purpose, tally, now),
         None => of_member(&turn.person, guild, tally, now),

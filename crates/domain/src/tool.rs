@@ -55,6 +55,7 @@ pub mod utility;
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -296,6 +297,31 @@ pub struct ToolRequest {
     pub on_behalf: Option<OnBehalf>,
     /// The pictures of the question, as far as the model sees them; for built-in tools only.
     pub pictures: Arc<[Picture]>,
+    /// Receives the cost that the tool pays.
+    pub paid: PaidCost,
+}
+
+/// The cost that a tool paid for one call, also if the call is cancelled. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct PaidCost(Arc<AtomicU64>);
+
+impl PaidCost {
+    /// Adds a cost, in millionths of a dollar.
+    pub fn add(&self, micros: u64) {
+        self.0.fetch_add(micros, Ordering::Relaxed);
+    }
+
+    /// Returns the cost so far, in millionths of a dollar.
+    #[must_use]
+    pub fn micros(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl PartialEq for PaidCost {
+    fn eq(&self, other: &Self) -> bool {
+        self.micros() == other.micros()
+    }
 }
 
 impl ToolRequest {
@@ -304,8 +330,9 @@ impl ToolRequest {
     pub fn new(name: &str, arguments: Map<String, Value>, effect: Effect, deadline: Duration) -> Self {
         let limits = ResultLimits::default();
         let step = Step::First;
-        let pictures = Arc::default();
-        Self { name: name.into(), arguments, step, effect, deadline, limits, trace: None, on_behalf: None, pictures }
+        let (pictures, paid) = (Arc::default(), PaidCost::default());
+        let (name, trace, on_behalf) = (name.into(), None, None);
+        Self { name, arguments, step, effect, deadline, limits, trace, on_behalf, pictures, paid }
     }
 }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use super::ModelError;
 use domain::embedding::EmbeddingRequest;
 use domain::ids::{MessageId, Person, Place, TurnId};
-use domain::tool::OnBehalf;
+use domain::tool::{OnBehalf, PaidCost};
 
 /// A request for embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,8 @@ pub struct Bill {
     spent: u64,
     /// The cost of the request under way.
     open: u64,
+    /// The figures of the call that the work is part of.
+    paid: PaidCost,
 }
 
 impl Bill {
@@ -157,7 +159,14 @@ impl Bill {
             Some(meter) => Some((Arc::clone(meter), meter.reserve(payer, work, micros).await?)),
             None => None,
         };
-        Ok(Self { reserved, spent: 0, open: 0 })
+        Ok(Self { reserved, spent: 0, open: 0, paid: PaidCost::default() })
+    }
+
+    /// Adds the cost also to the figures of this call.
+    #[must_use]
+    pub fn of_call(mut self, paid: PaidCost) -> Self {
+        self.paid = paid;
+        self
     }
 
     /// Begins a request that costs this much. If it is cancelled, its source may still demand the cost.
@@ -176,8 +185,10 @@ impl Bill {
 
 impl Drop for Bill {
     fn drop(&mut self) {
+        let cost = self.spent.saturating_add(self.open);
+        self.paid.add(cost);
         if let Some((meter, reservation)) = self.reserved.take() {
-            meter.settle(reservation, self.spent.saturating_add(self.open));
+            meter.settle(reservation, cost);
         }
     }
 }

@@ -107,7 +107,7 @@ pub const VARIABLES: &[Variable] = &[
     row("STAFFAI_MCP_CONFIG", "tools.mcp_config", ""),
     row("MCP_CONFIG_PATH", "tools.mcp_config", "Alias of STAFFAI_MCP_CONFIG."),
     secret("STAFFAI_WEB_SEARCH", "tools.web_search", "Format: [{provider = 'tavily', env_key = 'TAVILY_API_KEY'}]."),
-    secret("STAFFAI_IMAGES", "tools.images", "Format: [{model = 'gpt-image-1', env_key = 'OPENAI_API_KEY'}]."),
+    secret("STAFFAI_IMAGES", "tools.images", "Format: [{model = 'gpt-image-2', env_key = 'OPENAI_API_KEY'}]."),
     secret(
         "STAFFAI_DATABASES",
         "tools.databases",

@@ -6,13 +6,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::mpsc;
 
-use super::history::Seen;
+use super::history::{Seen, tokens};
 use super::outside::{Answer, Way};
 use super::platform::{closed, place_number, us};
 use super::swarm::Port;
 use super::world::World;
 use domain::ids::Person;
-use domain::incoming::Posted;
+use domain::incoming::{Incoming, Posted};
 use domain::outgoing::Capabilities;
 use ports::{
     Advice, AfterClose, EventStream, GatewaySession, IdentifyPermit, LimitScope, Missing, PostError, PostReply,
@@ -84,6 +84,13 @@ impl EventStream for Connection {
             None => None,
         };
         self.world.alive().await;
+        if let Some(StreamEvent::Incoming { incoming, .. }) = &event
+            && let Incoming::Posted(posted) = &**incoming
+        {
+            for number in tokens(&posted.text) {
+                self.world.record(Seen::Delivered { number });
+            }
+        }
         // A connection that another one replaced is closed.
         event.unwrap_or_else(|| closed(AfterClose::Resume))
     }

@@ -37,6 +37,8 @@ pub enum Seen {
     Outage { away: bool },
     /// A member posted a question.
     Asked { number: Number, kind: Kind, member: u64, place: u64, message: u64 },
+    /// A connection of the process delivered a question.
+    Delivered { number: Number },
     /// A member deleted a question.
     Deleted { number: Number },
     /// A member pressed a button of a request for approval.

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
-use domain::json_values;
+use domain::json_values::{self, Unparsed};
 
 /// Timeout of connecting, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -100,7 +100,7 @@ pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>,
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
         if body.len() + piece.len() > most {
-            return Err(format!("its answer is longer than {most} bytes"));
+            return Err(Unparsed::TooLong(most).into());
         }
         body.extend_from_slice(&piece);
     }
@@ -111,11 +111,8 @@ pub(super) async fn body(mut response: Response, most: usize) -> Result<Vec<u8>,
 ///
 /// # Errors
 /// The reason why it cannot be used.
-pub(super) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, &'static str> {
-    if json_values::count(body) > VALUES_MAX {
-        return Err("its answer has too many values");
-    }
-    serde_json::from_slice(body).map_err(|_| "its answer is not JSON")
+pub(super) fn parsed<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Unparsed> {
+    json_values::parsed(body, VALUES_MAX)
 }
 
 /// Masks the key of a service that echoes it.

@@ -30,6 +30,7 @@ use self::prices::Usage;
 use super::{BuiltInTool, arguments, reads};
 use crate::client::{ServiceClient, below, body, masked, reason};
 use domain::completion::Picture;
+use domain::tool::pictures::EDIT_TOOL;
 use domain::tool::{Annotations, CallError, Image, Part, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Bill, Meter, PaidWork, WorkPayer, WorkRefused};
 use telemetry::events::IMAGE_FAILED;
@@ -124,9 +125,10 @@ impl ImageTool {
     ) -> Result<Image, String> {
         let (mut failures, end) = (Vec::new(), Instant::now() + within);
         for (index, model) in self.fitting().enumerate() {
-            // Each remaining row gets an equal share of the remaining time.
-            let share = u32::try_from(self.fitting().count() - index).unwrap_or(u32::MAX);
-            let share = end.saturating_duration_since(Instant::now()) / share;
+            // The remaining rows share the remaining time in proportion to their timeouts.
+            let wanted = self.fitting().skip(index).fold(Duration::ZERO, |all, other| all + other.row.timeout);
+            let part = model.row.timeout.div_duration_f64(wanted).clamp(0.0, 1.0);
+            let share = end.saturating_duration_since(Instant::now()).mul_f64(part);
             bill.begin(model.row.micros(None));
             let made = timeout(share.min(model.row.timeout), model.make(prompt, source));
             // A source that is given up may demand the cost.
@@ -162,9 +164,9 @@ impl BuiltInTool for ImageTool {
                 json!({"prompt": prompt}),
             ),
             Work::Edit => (
-                "edit_image",
-                "Change a picture that is attached to the question. The result is posted with your answer.",
-                json!({"prompt": prompt, "picture": {"type": "integer", "minimum": 1, "default": 1, "description": "The number of the attached picture"}}),
+                EDIT_TOOL,
+                "Change a picture that is attached to the question. If none is attached, it changes your own picture: the one of the message that the member replies to, or your newest one here. The result is posted with your answer.",
+                json!({"prompt": prompt, "picture": {"type": "integer", "minimum": 1, "default": 1, "description": "The number of the picture, if there are several"}}),
             ),
         };
         let schema =
@@ -196,13 +198,13 @@ impl BuiltInTool for ImageTool {
                 None => {
                     let most = request.pictures.len();
                     return Ok(ToolResult::failure(format!(
-                        "there is no such picture: the question has {most} that you can see; the member attaches it to the message"
+                        "there is no such picture: {most} can be changed here; the member attaches it to the message, or replies to yours"
                     )));
                 }
             },
         };
         let bill = match self.bill(request).await {
-            Ok(bill) => bill,
+            Ok(bill) => bill.of_call(request.paid.clone()),
             Err(refused) => return Ok(ToolResult::failure(over_limit(refused))),
         };
         Ok(match self.make(prompt, source, request.deadline, bill).await {
@@ -337,9 +339,11 @@ mod tests {
             timeout: Duration::from_secs(seconds),
             prices: None,
         };
-        let tools = super::super::BuiltIns::new(tools(vec![row(true, 100), row(false, 20)], &None));
-        assert_eq!(ports::ToolServer::timeout(&tools, "create_image"), Some(Duration::from_secs(120)));
-        assert_eq!(ports::ToolServer::timeout(&tools, "edit_image"), Some(Duration::from_secs(100)));
+        // Each sum has one bit for each row.
+        let rows = vec![row(true, 1), row(false, 2), row(true, 4), row(false, 8)];
+        let tools = super::super::BuiltIns::new(tools(rows, &None));
+        assert_eq!(ports::ToolServer::timeout(&tools, "create_image"), Some(Duration::from_secs(0b1111)));
+        assert_eq!(ports::ToolServer::timeout(&tools, "edit_image"), Some(Duration::from_secs(0b0101)));
         assert_eq!(ports::ToolServer::timeout(&tools, "other"), None);
     }
 
@@ -372,6 +376,11 @@ mod tests {
         let answer = |body: String| async move {
             match body {
                 body if body.contains("silent") => std::future::pending().await,
+                body if body.contains("slow") => {
+                    let ms = body.split("slow-").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok()).unwrap();
+                    tokio::time::sleep(Duration::from_millis(ms)).await;
+                    (StatusCode::OK, r#"{"data": [{"b64_json": "R0lGODlhAQABAAAAADs="}]}"#)
+                }
                 body if body.contains("refusing") => (StatusCode::TOO_MANY_REQUESTS, r#"{"error": "busy"}"#),
                 _ => (StatusCode::OK, r#"{"data": [{"b64_json": "PGh0bWw+"}]}"#),
             }
@@ -380,6 +389,35 @@ mod tests {
         let url = format!("http://{}/v1", listener.local_addr().unwrap()).parse().unwrap();
         tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(answer)).await });
         url
+    }
+
+    #[tokio::test]
+    async fn each_row_has_its_own_time_if_the_call_has_the_time_of_all() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let url = endpoint().await;
+        let rows = |answers: usize| {
+            let row = |(index, timeout): (usize, u64)| Row {
+                url: url.clone(),
+                here: true,
+                key: None,
+                model: if index == answers { format!("slow-{}", timeout * 2 / 3) } else { "silent".to_owned() },
+                edits: false,
+                timeout: Duration::from_millis(timeout),
+                prices: None,
+            };
+            [300, 1_800, 300].into_iter().enumerate().map(row).collect()
+        };
+        let arguments = json!({"prompt": "a harbour"}).as_object().unwrap().clone();
+        let made = async |answers: usize| {
+            let tool = &tools(rows(answers), &None)[0];
+            let within = tool.timeout().unwrap();
+            let request = ToolRequest::new("create_image", arguments.clone(), Effect::Changes, within);
+            tool.call(&request).await.unwrap()
+        };
+        for (answers, result) in [made(0), made(1), made(2)].into_iter().enumerate() {
+            let result = result.await;
+            assert_eq!((result.is_error, result.images().count()), (false, 1), "{answers}: {}", result.to_text());
+        }
     }
 
     #[tokio::test]

@@ -22,6 +22,7 @@ pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, reads};
 use crate::client::{ServiceClient, below, body, masked, parsed, reason};
+use domain::json_values::Unparsed;
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use telemetry::events::SEARCH_FAILED;
 
@@ -132,15 +133,15 @@ impl Engine {
         }
         let response = self.send(query, count).await?;
         let (status, rest) = (response.status(), rest(&response));
-        let parsed = answer(response).await?;
+        let parsed = answer(response).await;
         if status == StatusCode::TOO_MANY_REQUESTS {
             *self.rests_until.lock() = Some(Instant::now() + rest);
         }
         let provider = self.row.provider;
         if !status.is_success() {
-            return Err(self.refused(status, parsed));
+            return Err(self.refused(status, parsed.ok()));
         }
-        let answer = parsed.filter(Value::is_object).ok_or("its answer is not a JSON object")?;
+        let answer = Some(parsed?).filter(Value::is_object).ok_or(Unparsed::OtherForm)?;
         let words = complaint(provider, &answer);
         let found = Found::read(provider, &answer, count);
         // Some failures come with a success status.
@@ -160,8 +161,7 @@ impl Engine {
         if status.is_success() {
             return Ok(());
         }
-        let parsed = answer(response).await.unwrap_or_default();
-        Err(self.refused(status, parsed))
+        Err(self.refused(status, answer(response).await.ok()))
     }
 
     /// Describes an error status, with what the response says about it.
@@ -194,10 +194,14 @@ impl Engine {
     }
 }
 
-/// Parses the body as JSON; `None` if it is not JSON.
-async fn answer(response: Response) -> Result<Option<Value>, String> {
+/// Reads and parses the body.
+///
+/// # Errors
+/// The reason why it cannot be used.
+async fn answer(response: Response) -> Result<Value, String> {
     let body = body(response, ANSWER_BYTES).await?;
-    Ok(spawn_blocking(move || parsed::<Value>(&body).ok()).await.ok().flatten())
+    let parsed = spawn_blocking(move || parsed::<Value>(&body)).await;
+    Ok(parsed.map_err(|_| "its answer cannot be read")??)
 }
 
 fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<HeaderMap, String> {

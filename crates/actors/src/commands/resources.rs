@@ -106,6 +106,7 @@ impl Lister<'_> {
             waited: ran.unwrap_or(now).saturating_duration_since(began),
             ran: ran.map(|ran| now.saturating_duration_since(ran)),
             took: now.saturating_duration_since(began),
+            paid_micros: 0,
         }));
         let name = server.to_string();
         let Ok(contents) = end.resource() else { return Some((name, None)) };

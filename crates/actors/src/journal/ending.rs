@@ -209,9 +209,9 @@ impl Journal {
         }
         self.unpark(entry, &mut writes);
         self.observers.tell(&Happening::TurnClosed(&entry.turn, unanswered));
-        let waited =
-            entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
-        if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
+        // The work that continued the turn, if it is cancelled, counts only its own part.
+        let before = entry.parked.as_ref().map(|parked| &parked.effort);
+        if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(before) {
             let used = ledger::writes(&entry.turn, effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));
         }

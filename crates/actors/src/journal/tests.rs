@@ -263,7 +263,8 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     world.offered().await;
     let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
     let times = Times { lane_ms: 1, permit_ms: 2, model_ms: 3, tools_ms: 4 };
-    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, times, ..Effort::default() };
+    let effort =
+        Effort { model: Some("main".to_owned()), usage, micros: 21, paid_micros: 40_000, times, ..Effort::default() };
     let answer = Answer { effort, ..answer(&question, "hello") };
     world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
     world.delivery().await;
@@ -280,6 +281,7 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     assert_eq!(texts, ["discord:42", "discord:7", "main"]);
     let times = ["lane_ms", "permit_ms", "model_ms", "tools_ms"].map(|name| line[name].as_str());
     assert_eq!((times, line.contains_key("post_ms")), (["1", "2", "3", "4"], true));
+    assert_eq!(line["dollars"], "0.040021", "with what a tool paid, which the ledger has already");
     assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
     let entries = world.store.entries.lock().clone();
     let counted: Vec<_> =

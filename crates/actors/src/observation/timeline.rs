@@ -87,6 +87,7 @@ struct Spent {
     times: Times,
     model: Option<String>,
     trial: Option<Trial>,
+    dollars: Option<f64>,
 }
 
 struct Mark {
@@ -284,6 +285,7 @@ impl Line {
             post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
             model: self.effort.as_ref().and_then(|spent| spent.model.clone()),
             trial: self.effort.as_ref().and_then(|spent| spent.trial.clone()),
+            dollars: self.effort.as_ref().and_then(|spent| spent.dollars),
             steps: self.steps.iter().map(step).collect(),
             us: Moments {
                 decided: self.decided.map(micros),

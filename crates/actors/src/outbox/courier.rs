@@ -333,7 +333,8 @@ impl Courier {
             let again = progress.found.pieces.get(index).is_some();
             let other_form = progress.form != Form::Whole && self.tries.unsure.is_some();
             let message = self.create(job, pieces, index, again, until).await?;
-            if other_form || (progress.doubtful && index < DRAFT_MESSAGES_MAX) {
+            let is_drafted = progress.doubtful || job.is_of_earlier_draft();
+            if other_form || (is_drafted && index < DRAFT_MESSAGES_MAX) {
                 // The nonce may have returned a draft that could not be found, or a larger form of the answer.
                 self.edit(job, &message, piece, until).await?;
             }

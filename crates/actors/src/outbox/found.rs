@@ -159,28 +159,34 @@ impl VisibleAnswer {
         // Without a trigger, identical messages may be answers to different turns.
         let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_) | Anchor::Growing(_));
         let mut found = Self { pieces: Vec::new(), doubled };
+        // Another answer that began after the trigger may have its further messages behind this one.
+        let is_alone = !ours.iter().take_while(|posted| !answers(posted)).any(|posted| posted.reply_to.is_some());
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
         let files = !first.attachments.is_empty();
         found.pieces.push(VisiblePiece { files, ..VisiblePiece::draft(first.id, first.text) });
         // Only first pieces are replies, so an answer to another message never matches.
-        let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
-        let mut further = further.as_slice();
+        let is_further = |posted: &Posted| posted.reply_to.is_none() && !of_others(posted);
+        let rest: Vec<Posted> = rest.collect();
+        let mut rest = rest.as_slice();
         let grows = matches!(anchor, Anchor::Growing(_));
         for piece in pieces.iter().skip(1) {
             let is_part = |posted: &Posted| {
                 is_beginning(&posted.text, &piece.text) || (grows && is_beginning(&piece.text, &posted.text))
             };
-            let whole = further.iter().position(|posted| posted.text == piece.text);
-            let at = whole.or_else(|| further.iter().position(is_part));
-            let Some((at, posted)) = at.and_then(|at| Some((at, further.get(at)?))) else { break };
+            let whole = rest.iter().position(|posted| is_further(posted) && posted.text == piece.text);
+            // A beginning may be that of another answer. One that is not directly behind the known part is not taken:
+            // the piece is posted, and the platform recognises the nonce of a message that was its own.
+            let begun = || rest.first().filter(|posted| is_alone && is_further(posted) && is_part(posted)).map(|_| 0);
+            let at = whole.or_else(begun);
+            let Some((at, posted)) = at.and_then(|at| Some((at, rest.get(at)?))) else { break };
             let shown = VisiblePiece::draft(posted.id.clone(), posted.text.clone());
             found.pieces.push(VisiblePiece {
                 whole: whole.is_some(),
                 files: whole.is_some() && !piece.files.is_empty(),
                 ..shown
             });
-            further = &further[at + 1..];
+            rest = &rest[at + 1..];
         }
         found
     }

@@ -240,6 +240,7 @@ impl World {
             waited: Duration::ZERO,
             ran: None,
             took: Duration::ZERO,
+            paid_micros: 0,
         };
         self.tool_health.observe(&Happening::ToolCalled(called));
     }

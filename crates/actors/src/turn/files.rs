@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::parts::TurnParts;
 use crate::services::running::Running;
 use domain::attachment::{self, AttachmentAllowance, Enclosed, FileText, FileView, Plan, SLICE_BYTES, Unread, rooms};
-use domain::completion::Accepts;
+use domain::completion::{Accepts, Picture};
 use domain::document::{Container, DocumentText};
 use domain::ids::Person;
 use domain::incoming::{Attachment, Quoted};
@@ -121,6 +121,17 @@ pub(super) async fn texts(parts: &TurnParts, turn: &Turn, files: Vec<ResourceFil
     }
     let rooms = rooms(&shown, most);
     Enclosed::of(shown.into_iter().zip(rooms)).words
+}
+
+/// Returns the files that are pictures, regardless of the models that see them, with their memory permit.
+pub(super) async fn pictures(parts: &TurnParts, turn: &Turn, files: &[Attachment]) -> (Vec<Picture>, Option<Share>) {
+    let mut allowance = AttachmentAllowance::new(Accepts { pictures: true, pdf: false }, 0);
+    let mut plans: Vec<_> = files.iter().map(|file| PlannedFile::new(file, None, &mut allowance)).collect();
+    plans.retain(|planned| planned.plan == Plan::Picture);
+    let room = room(parts, &turn.person, &mut plans, is_kept).await;
+    let read = join_all(plans.into_iter().map(|planned| one(parts, turn, planned, 0))).await;
+    let picture = |(view, _)| if let FileView::Picture(picture) = view { Some(picture) } else { None };
+    (read.into_iter().filter_map(picture).collect(), room)
 }
 
 /// Waits for the memory permit of so many bytes. `None` if it is not free for this person before the timeout.

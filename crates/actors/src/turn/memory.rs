@@ -124,12 +124,8 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
     // A resumed turn may have saved its exchange in a previous life.
     history.forget(&turn.asked(), turn.at);
     let referred = Vec::new();
-    let Some(quoted) = &turn.quoted else { return Recalled { history, referred, quoted: None, read } };
-    let seen = match &quoted.seen {
-        Some(seen) => Some(seen.clone()),
-        None => fetch(parts, turn, &quoted.id).await,
-    };
-    if let Some(seen) = &seen
+    let Some(quoted) = quoted(parts, turn).await else { return Recalled { history, referred, quoted: None, read } };
+    if let Some(seen) = &quoted.seen
         && seen.ours
         && turn.policy.preferences.remembers()
         && let Some(known) = answered(parts, &turn.place, &quoted.id, seen).await
@@ -138,7 +134,18 @@ pub(super) async fn recall(parts: &TurnParts, running: &Running, turn: &Turn) ->
         let referred = history.merge(&exchange, &turn.person, running.settings.history.max_messages);
         return Recalled { history, referred, quoted: None, read };
     }
-    Recalled { history, referred, quoted: Some(Quoted { id: quoted.id.clone(), seen }), read }
+    Recalled { history, referred, quoted: Some(quoted), read }
+}
+
+/// Returns the message that the trigger replies to, as far as it can be read. It is fetched if the platform sent only
+/// its id.
+pub(super) async fn quoted(parts: &TurnParts, turn: &Turn) -> Option<Quoted> {
+    let Quoted { id, seen } = turn.quoted.as_ref()?;
+    let seen = match seen {
+        Some(seen) => Some(seen.clone()),
+        None => fetch(parts, turn, id).await,
+    };
+    Some(Quoted { id: id.clone(), seen })
 }
 
 /// Returns the record of the exchange that a message of the bot answered. A quick reply can arrive before the journal

@@ -169,7 +169,10 @@ impl TurnTask<'_> {
                 self.give_pictures(given);
                 Vec::new()
             }
-            None if edits => self.files(Vec::new(), None).await.room,
+            None if edits => {
+                let quoted = super::memory::quoted(parts, turn).await;
+                self.files(Vec::new(), quoted.as_ref()).await.room
+            }
             None => Vec::new(),
         };
         let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: room };

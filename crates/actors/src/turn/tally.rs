@@ -129,6 +129,12 @@ impl Tally {
         effort.excess_tokens = effort.excess_tokens.saturating_add(excess);
     }
 
+    /// Adds a cost that a tool paid, in millionths of a dollar.
+    pub(super) fn paid(&self, micros: u64) {
+        let effort = &mut *self.spent.effort.lock();
+        effort.paid_micros = effort.paid_micros.saturating_add(micros);
+    }
+
     /// Notes that no model could answer, and the time after which the last one may be called again; `None` if it is not
     /// known.
     pub(super) fn ask_again(&self, after: Option<Duration>) {

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout};
 
 use super::TurnTask;
 use super::approval::{Leave, Round};
 use super::begun::TasksUnderWay;
+use super::editable::HeldPictures;
 use super::parked::Asking;
 use super::parts::TurnParts;
 use super::pictures::{HeldPicture, ShownPictures};
@@ -33,7 +35,9 @@ use domain::tool::choice::LaneTools;
 use domain::tool::round::{CallAllowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, ShownResult, TurnTools};
 use domain::tool::utility::Utility;
-use domain::tool::{CallError, CallErrorKind, Effect, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
+use domain::tool::{
+    CallError, CallErrorKind, Effect, OnBehalf, PaidCost, ResultLimits, Source, ToolRequest, TraceParent,
+};
 use domain::turn::Turn;
 use settings::Settings;
 use telemetry;
@@ -56,6 +60,8 @@ pub(super) struct Tools {
     pub(super) pictures: Arc<Mutex<ShownPictures>>,
     /// The pictures of the question, as far as its model sees them.
     pub(super) asked: Arc<OnceLock<Arc<[Picture]>>>,
+    /// The bot's own pictures, read when a call edits one.
+    pub(super) own: Arc<OnceCell<HeldPictures>>,
     pub(super) results: TurnResults,
     pub(super) tasks: TasksUnderWay,
 }
@@ -72,6 +78,7 @@ impl Tools {
             calls: Arc::default(),
             pictures: Arc::default(),
             asked: Arc::default(),
+            own: Arc::default(),
             results: parts.tools.long_results.of_turn(&turn.person),
             tasks,
         }
@@ -122,6 +129,7 @@ struct Underway<'a> {
     ready: &'a Ready,
     number: usize,
     times: Times,
+    paid: PaidCost,
     over: bool,
 }
 
@@ -134,6 +142,8 @@ impl Underway<'_> {
     /// Records the call. `end` is `None` for an interrupted call.
     fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
         let (task, times, now) = (self.task, &self.times, Instant::now());
+        let paid_micros = self.paid.micros();
+        task.tally.paid(paid_micros);
         task.parts.readers.observers.tell(&Happening::ToolCalled(ToolCalled {
             origin: task.turn.into(),
             number: self.number,
@@ -145,6 +155,7 @@ impl Underway<'_> {
             waited: times.ran.unwrap_or(now).saturating_duration_since(times.began),
             ran: times.ran.map(|ran| now.saturating_duration_since(ran)),
             took: now.saturating_duration_since(times.began),
+            paid_micros,
         }));
     }
 }
@@ -285,12 +296,13 @@ impl TurnTask<'_> {
         let name = &ready.entry.name;
         parts.readers.observers.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
-        let mut underway = Underway { task: self, ready, number, times, over: false };
+        let mut underway = Underway { task: self, ready, number, times, paid: PaidCost::default(), over: false };
         let tasks = &self.tools.tasks;
         if let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) {
             tasks.works(number, &ready.entry, step);
         }
-        let (end, rule) = self.call(ready, number, &mut underway.times, leave).await;
+        let paid = underway.paid.clone();
+        let (end, rule) = self.call(ready, (number, paid), &mut underway.times, leave).await;
         match end {
             CallEnd::Result(_) | CallEnd::Begun(_) => tasks.ended(number),
             _ => tasks.cancel(Some(number), &self.tools.set),
@@ -306,7 +318,7 @@ impl TurnTask<'_> {
     async fn call(
         &self,
         ready: &Ready,
-        number: usize,
+        (number, paid): (usize, PaidCost),
         times: &mut Times,
         leave: Leave<'_>,
     ) -> (CallEnd, Option<usize>) {
@@ -331,7 +343,7 @@ impl TurnTask<'_> {
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(ready, leave).await => {
                 times.ran = Some(Instant::now());
-                self.run_or_reuse(ready, number, leave).await
+                self.run_or_reuse(ready, (number, paid), leave).await
             }
             Ok(_) => CallEnd::NotRecorded,
             Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
@@ -359,17 +371,17 @@ impl TurnTask<'_> {
     }
 
     /// Runs a call, or returns the result of an equal one that the operator allows to be reused.
-    async fn run_or_reuse(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
+    async fn run_or_reuse(&self, ready: &Ready, call: (usize, PaidCost), leave: Leave<'_>) -> CallEnd {
         let (entry, reused) = (&ready.entry, &self.parts.tools.reused);
-        if let Some((call, _)) = self.may_reuse(ready)
-            && let Some(result) = reused.get(call)
+        if let Some((reusable, _)) = self.may_reuse(ready)
+            && let Some(result) = reused.get(reusable)
         {
             return CallEnd::Result(Finding::of(result, limits_of(entry, &self.running.settings)));
         }
         // Also after the call: a result that was read during it may be older than the change.
         let changed = self.tools.set.reuse(entry).filter(|_| entry.effect != Effect::Reads);
         let _changed = changed.map(|server| reused.changing(server));
-        self.run(ready, number, leave).await
+        self.run(ready, call, leave).await
     }
 
     /// Returns the call if its result may be reused, and the time: never one that may change something.
@@ -379,8 +391,9 @@ impl TurnTask<'_> {
         server.times.of(&entry.tool.name).map(|time| (ReusableCall { server, entry, hash }, time))
     }
 
-    async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
+    async fn run(&self, ready: &Ready, (number, paid): (usize, PaidCost), leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
+        let pictures = self.pictures_for(&ready.entry).await;
         // Half of the remaining time is reserved for the answer.
         let left = self.deadline.left() / 2;
         let usual = settings.tools.timeout;
@@ -399,7 +412,8 @@ impl TurnTask<'_> {
             deadline: within,
             limits: limits_of(&ready.entry, settings),
             trace: trace.map(TraceParent),
-            pictures: self.tools.asked.get().cloned().unwrap_or_default(),
+            pictures,
+            paid,
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
                 call: number,

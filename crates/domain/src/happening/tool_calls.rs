@@ -50,6 +50,8 @@ pub struct ToolCalled<'a> {
     pub ran: Option<Duration>,
     /// The time from the call's position in the round to its end.
     pub took: Duration,
+    /// The cost that the tool paid, in millionths of a dollar.
+    pub paid_micros: u64,
 }
 
 impl ToolCalled<'_> {

@@ -56,7 +56,7 @@ const ENGLISH: Words = Words {
         format!("Approval required: I want to use the tool `{tool}` for {who}, {with}. The request expires {until}.")
     },
     asks_you: |tool, with, until| {
-        format!("The tool {tool} requires your approval, {with}. The request expires {until}.")
+        format!("Approval required: I want to use the tool {tool}, {with}. The request expires {until}.")
     },
     with: ["with exactly these arguments", "without any arguments"],
     excerpt: |characters, hash| {
@@ -96,7 +96,7 @@ const SPANISH: Words = Words {
         )
     },
     asks_you: |tool, with, until| {
-        format!("La herramienta {tool} requiere tu aprobación, {with}. La solicitud caduca {until}.")
+        format!("Se requiere aprobación: quiero usar la herramienta {tool}, {with}. La solicitud caduca {until}.")
     },
     with: ["con exactamente estos argumentos", "sin ningún argumento"],
     excerpt: |characters, hash| {
@@ -136,7 +136,7 @@ const GERMAN: Words = Words {
         )
     },
     asks_you: |tool, with, until| {
-        format!("Das Werkzeug {tool} braucht deine Zustimmung, {with}. Die Anfrage läuft {until} ab.")
+        format!("Zustimmung nötig: Ich möchte das Werkzeug {tool} nutzen, {with}. Die Anfrage läuft {until} ab.")
     },
     with: ["mit genau diesen Argumenten", "ohne Argumente"],
     excerpt: |characters, hash| {

@@ -1,8 +1,16 @@
 //! Images returned by tools, as posted with the answer of their turn.
 
 use super::Image;
-use crate::attachment::Pixels;
+use crate::attachment::{Attachment, Pixels};
+use crate::ids::{Person, Timestamp};
+use crate::incoming::{AuthorKind, Posted};
 use crate::outgoing::{FILE_BYTES_MAX, File, Part};
+
+/// The name of the built-in tool that edits pictures.
+pub const EDIT_TOOL: &str = "edit_image";
+
+/// The start of the file names of posted images.
+const NAME: &str = "picture-";
 
 /// The maximum number of images posted per turn.
 pub const PICTURES_MAX: usize = 4;
@@ -39,7 +47,7 @@ impl Pictures {
             return PictureOutcome::LeftOut;
         }
         let Ok(pixels) = Pixels::of(&image.bytes) else { return PictureOutcome::LeftOut };
-        let name = format!("picture-{}.{}", self.files.len() + 1, pixels.ending);
+        let name = format!("{NAME}{}.{}", self.files.len() + 1, pixels.ending);
         let file = File::new(name, pixels.mime, image.bytes.clone());
         self.files.push(File { description: format!("a picture from {tool}"), ..file });
         self.bytes += bytes;
@@ -57,6 +65,23 @@ impl Pictures {
     pub fn to_parts(&self) -> Vec<Part> {
         self.files.iter().cloned().map(Part::File).collect()
     }
+}
+
+/// Returns the images of the bot's newest message that has some, among messages up to this time, oldest first. Messages
+/// that are known to answer another person are skipped.
+#[must_use]
+pub fn newest(messages: &[Posted], person: &Person, until: Timestamp) -> Vec<Attachment> {
+    let answers_another = |posted: &Posted| {
+        let seen = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref());
+        seen.is_some_and(|seen| !seen.ours && seen.author != *person)
+    };
+    let is_image = |file: &&Attachment| file.name.starts_with(NAME) && file.claims_picture();
+    let ours = messages
+        .iter()
+        .rev()
+        .filter(|posted| posted.author.kind == AuthorKind::Ourselves && posted.at <= until && !answers_another(posted));
+    let images = ours.map(|posted| posted.attachments.iter().filter(is_image).cloned().collect::<Vec<_>>());
+    images.into_iter().find(|images| !images.is_empty()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::reach::Reach;
-use super::request::{self, safe};
+use super::request::{self, Answer, safe};
+use domain::json_values::Unparsed;
 
 /// The scope that some authorization servers require for a refresh token.
 pub(super) const OFFLINE: &str = "offline_access";
@@ -164,7 +165,7 @@ async fn resource_document(
     }
     for place in places.iter().take(SOURCES_MAX) {
         let answer = request::get(place, reach).await?;
-        if let (200, Some(document)) = (answer.status, answer.body) {
+        if let Some(document) = document(place, answer)? {
             let own = document["resource"].as_str().and_then(|own| Url::parse(own).ok());
             if !own.is_some_and(|own| is_within(server, &own)) {
                 return Err("the server's document is about another server (RFC 9728, 3.3)".to_owned());
@@ -173,6 +174,18 @@ async fn resource_document(
         }
     }
     Ok(None)
+}
+
+/// Returns the document at an address; `None` if there is none.
+///
+/// # Errors
+/// It exceeds a bound.
+fn document(place: &Url, answer: Answer) -> Result<Option<Value>, String> {
+    match (answer.status, answer.body) {
+        (200, Ok(document)) => Ok(Some(document)),
+        (200, Err(why @ (Unparsed::TooLong(_) | Unparsed::TooMany))) => Err(format!("{place}: {why}")),
+        _ => Ok(None),
+    }
 }
 
 /// True if a server is a resource or lies below its path.
@@ -192,7 +205,7 @@ async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Res
     ];
     for place in places.iter().filter_map(|place| url.join(place).ok()) {
         let answer = request::get(&place, reach).await?;
-        if let (200, Some(document)) = (answer.status, answer.body) {
+        if let Some(document) = document(&place, answer)? {
             let plain = |text: &str| text.trim_end_matches('/').to_owned();
             if document["issuer"].as_str().map(plain) != Some(plain(issuer)) {
                 return Err(format!(

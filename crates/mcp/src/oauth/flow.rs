@@ -267,7 +267,8 @@ fn given(answer: &Answer, now: Timestamp) -> Option<Given> {
     let access = answer.text("access_token").filter(|_| answer.status == 200 && bearer)?;
     let lasts = answer
         .body
-        .as_ref()?
+        .as_ref()
+        .ok()?
         .get("expires_in")
         .and_then(|lasts| lasts.as_u64().or_else(|| lasts.as_str()?.parse().ok()));
     let ends = lasts.map(|seconds| Timestamp(now.0.saturating_add(ids::millis(Duration::from_secs(seconds)))));

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::reach::{Reach, Rule, Zone};
 use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
-use domain::json_values;
+use domain::json_values::{Unparsed, parsed};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
 const BODY_BYTES: usize = 256 * 1024;
@@ -26,16 +26,16 @@ const WORDS: usize = 200;
 /// The form fields that must be redacted.
 const SECRET_FIELDS: [&str; 4] = ["code", "code_verifier", "refresh_token", "client_secret"];
 
-/// A response: its status, and its body if that is JSON.
+/// A response: its status, and its body, or the reason why that is not used.
 pub(super) struct Answer {
     hidden: Vec<SecretString>,
     pub status: u16,
-    pub body: Option<Value>,
+    pub body: Result<Value, Unparsed>,
 }
 
 impl Answer {
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.body.as_ref()?.get(key)?.as_str()
+        self.body.as_ref().ok()?.get(key)?.as_str()
     }
 
     /// Describes a refusal (RFC 6749, 5.2).
@@ -45,8 +45,15 @@ impl Answer {
             let hide = |word: String, secret: &SecretString| word.replace(secret.expose_secret(), "***");
             one_line(&self.hidden.iter().fold(word.to_owned(), hide), WORDS)
         };
+        let status = self.status;
+        // An error page is not JSON, and needs no further reason.
+        if let Err(why) = self.body
+            && (why != Unparsed::NotJson || (200..300).contains(&status))
+        {
+            return format!("it answers with HTTP {status}, and {why}");
+        }
         let (error, about) = (word("error"), word("error_description"));
-        format!("it answers with HTTP {} {error} {about}", self.status).trim_end().to_owned()
+        format!("it answers with HTTP {status} {error} {about}").trim_end().to_owned()
     }
 }
 
@@ -145,15 +152,15 @@ async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, 
         while let Ok(Some(piece)) = response.chunk().await {
             body.extend_from_slice(&piece);
             if body.len() > BODY_BYTES {
-                body.clear();
                 break;
             }
         }
     };
     // A truncated body is not JSON.
     let _ = timeout(TIMEOUT, read).await;
-    let fits = json_values::count(&body) <= BODY_VALUES;
-    Ok(Answer { hidden: Vec::new(), status, body: fits.then(|| serde_json::from_slice(&body).ok()).flatten() })
+    let is_too_long = body.len() > BODY_BYTES;
+    let body = if is_too_long { Err(Unparsed::TooLong(BODY_BYTES)) } else { parsed(&body, BODY_VALUES) };
+    Ok(Answer { hidden: Vec::new(), status, body })
 }
 
 fn told(url: &Url, error: &reqwest::Error) -> String {
@@ -216,5 +223,27 @@ mod tests {
         let (came, followed) = (tokio::spawn(once(first, redirect)), tokio::spawn(once(second, String::new())));
         assert_eq!(get(&url, &reach(Zone::Loopback)).await.unwrap().status, 302);
         assert_eq!((came.await.unwrap(), followed.await.unwrap()), (true, false));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_not_used_says_why() {
+        // Another test may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let reach = Reach { zone: Zone::Loopback, confirmed: Vec::new() };
+        for (status, body, told) in [
+            (200, format!("[{}0]", "0,".repeat(BODY_VALUES)), "HTTP 200, and its answer has too many values"),
+            (400, format!("[{}0]", "0,".repeat(BODY_VALUES)), "HTTP 400, and its answer has too many values"),
+            (200, " ".repeat(BODY_BYTES + 1), "HTTP 200, and its answer is longer than 262144 bytes"),
+            (200, "<html>".to_owned(), "HTTP 200, and its answer is not JSON"),
+            (502, "<html>".to_owned(), "HTTP 502"),
+            (400, r#"{"error": "invalid_grant"}"#.to_owned(), "HTTP 400 invalid_grant"),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let url = Url::parse(&format!("http://{}/", listener.local_addr().unwrap())).unwrap();
+            let answer = format!("HTTP/1.1 {status} Status\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+            let came = tokio::spawn(once(listener, answer));
+            assert_eq!(get(&url, &reach).await.unwrap().refusal(), format!("it answers with {told}"));
+            assert!(came.await.unwrap());
+        }
     }
 }

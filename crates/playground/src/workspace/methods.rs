@@ -58,7 +58,10 @@ pub async fn file(State(workspace): State<Workspace>, Path(name): Path<String>, 
     if !workspace.apps.iter().any(|app| carries(&headers, &app.bot)) {
         return StatusCode::FOUND.into_response();
     }
-    let found = workspace.state.lock().file(&format!("/files/{name}"));
+    let found = {
+        let state = workspace.state.lock();
+        state.file(&format!("/files/{name}")).or_else(|| state.file(&format!("/upload/{name}")))
+    };
     found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), IntoResponse::into_response)
 }
 

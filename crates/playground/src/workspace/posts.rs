@@ -54,9 +54,13 @@ impl Workspace {
         let named = files[0]["id"].as_str().unwrap_or_default();
         let mut state = self.state.lock();
         let (channel, thread) = (of("channel_id").unwrap_or_default(), of("thread_ts"));
+        let size = state.file(&format!("/upload/{named}")).unwrap_or_default().len();
+        let is_png = named.rsplit_once('.').is_some_and(|(_, ending)| ending == "png");
+        let kind = if is_png { "image/png" } else { "application/octet-stream" };
         let message = Message {
             file: json!({
-                "id": named, "name": files[0]["title"], "url_private": format!("{}/files/{named}", self.url),
+                "id": named, "name": files[0]["title"], "mimetype": kind, "size": size,
+                "url_private": format!("{}/files/{named}", self.url),
             }),
             ..Message::of_bot(channel, state.next_ts(), thread, String::new())
         };

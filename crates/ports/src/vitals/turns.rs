@@ -93,6 +93,9 @@ pub struct TurnTimes {
     /// The experiment and the arm that the turn is part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
+    /// The cost in dollars of all model calls and tools, with the answer. `None` if nothing had a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dollars: Option<f64>,
     /// Model and tool calls, in order.
     pub steps: Vec<Step>,
     /// The same moments with a finer unit, and those between them. Empty in records of earlier versions.
@@ -183,13 +186,14 @@ pub struct Step {
     pub to_us: Option<u64>,
     /// The label of its failure, if it failed.
     pub failed: Option<String>,
-    /// The cost of a completed model call. `None` for tools, failures and running calls.
+    /// The cost of a completed model call, or of a tool that paid for its work. `None` for other tools, failed model
+    /// calls and running calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<StepCost>,
 }
 
-/// The cost of one model call.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// The cost of one model call; of a tool call, dollars only.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
     /// Input tokens.
     pub prompt_tokens: u64,

@@ -39,6 +39,8 @@ struct Channels {
     prompted: BTreeMap<Number, Vec<u64>>,
     /// The times at which sessions of the platform began.
     sessions: Vec<u64>,
+    /// The times at which each question was delivered.
+    delivered: BTreeMap<Number, Vec<u64>>,
     /// The places and times of posts that failed.
     unposted: Vec<(u64, u64)>,
     /// The times at which processes ended.
@@ -69,6 +71,7 @@ pub(super) fn judge(history: &[Entry], questions: &Questions, messages: u64) -> 
                 channels.unsaved.extend(under_way.map(|since| (since, *at)));
             }
             Seen::NewSession => channels.sessions.push(*at),
+            Seen::Delivered { number } => channels.delivered.entry(*number).or_default().push(*at),
             Seen::Unposted { place } => channels.unposted.push((*place, *at)),
             Seen::Reacted { message } => drop(channels.reacted.insert(*message, *at)),
             Seen::Prompted { number, .. } => channels.prompted.entry(*number).or_default().push(*at),
@@ -220,6 +223,13 @@ impl Channels {
         replies.any(|visible| tokens(&visible.text).is_empty())
     }
 
+    /// True if the process that began a session had the question from an earlier one. A process that ended since may have
+    /// lost it.
+    fn is_known(&self, number: Number, began: u64) -> bool {
+        let has_ended = |since: u64| self.ends.iter().any(|end| (since..=began).contains(end));
+        self.delivered.get(&number).into_iter().flatten().any(|at| *at < began && !has_ended(*at))
+    }
+
     /// Answers of one lane appear in the order of their questions. A question that waits for an approval lets others
     /// pass, and so does one that a lost session did not deliver, until it is read back, and one whose posts fail
     /// repeatedly.
@@ -227,7 +237,8 @@ impl Channels {
         let mut newest: BTreeMap<(u64, u64), (Number, u64)> = BTreeMap::new();
         let read_back = |earlier: Number, until: u64| {
             let asked = questions.get(&earlier).map_or(0, |question| question.asked);
-            self.sessions.iter().any(|began| (asked..=until).contains(began))
+            let sessions = self.sessions.iter().filter(|began| (asked..=until).contains(began));
+            sessions.into_iter().any(|began| !self.is_known(earlier, *began))
         };
         let is_passed = |earlier: Number, (place, until): (u64, u64)| {
             let asked = questions.get(&earlier).map_or(0, |question| question.asked);

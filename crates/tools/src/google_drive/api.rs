@@ -15,6 +15,7 @@ use super::credentials::{Credentials, Token};
 use super::file::{FIELDS, File};
 use crate::client::{ServiceClient, parsed, reason};
 use domain::clean::clean;
+use domain::json_values::Unparsed;
 use ports::Clock;
 
 /// Maximum size of a description, in bytes.
@@ -133,10 +134,10 @@ impl Api {
         let Body { bytes, is_whole } =
             body(response, ANSWER_BYTES).await.map_err(|failure| failed(&failure.message))?;
         if !is_whole {
-            return Err(failed("its answer is too long"));
+            return Err(failed(&Unparsed::TooLong(ANSWER_BYTES).to_string()));
         }
-        let parsed = spawn_blocking(move || parsed(&bytes).ok()).await.ok().flatten();
-        parsed.ok_or_else(|| failed("its answer is not as documented"))
+        let parsed = spawn_blocking(move || parsed(&bytes)).await.map_err(|_| failed("its answer cannot be read"))?;
+        parsed.map_err(|why| failed(&why.to_string()))
     }
 
     /// Sends a request, and once more with a new token if Drive rejected the token.

@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::api::{Failure, body, complaint};
-use crate::client::reason;
+use crate::client::{parsed, reason};
 use domain::host::is_loopback;
 use ports::Clock;
 
@@ -191,6 +191,6 @@ impl Token {
         if !status.is_success() {
             return Err(format!("no token: status {}{}", status.as_u16(), complaint(&body)));
         }
-        serde_json::from_slice(&body).map_err(|_| "no token: the answer is not that of a token endpoint".to_owned())
+        parsed(&body).map_err(|why| format!("no token: {why}"))
     }
 }

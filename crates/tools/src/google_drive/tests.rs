@@ -376,6 +376,12 @@ async fn a_rejected_token_is_replaced_once_and_a_refusal_is_told() {
     assert_eq!(tools.ask("create", json!({"name": "n", "text": "t"})).await, Err(CallErrorKind::Lost));
     service.refusals.lock().push((StatusCode::BAD_GATEWAY, json!("bad gateway")));
     assert!(tools.refused("read", json!({"id": "a"})).await.contains("status 502"));
+    let many = json!({"files": vec![0; 20_000]});
+    for (answer, why) in [(many, "has too many values"), (json!({"files": 1}), "is not as documented")] {
+        service.refusals.lock().push((StatusCode::OK, answer));
+        let refused = tools.refused("search", json!({"query": "a"})).await;
+        assert_eq!(refused, format!("Google Drive: its answer {why}"));
+    }
 
     let wrong = json!({
         "type": "authorized_user", "client_id": "id", "client_secret": "secret", "refresh_token": "revoked",

@@ -261,6 +261,11 @@ async fn a_failure_is_told_in_words_without_the_key() {
         ),
         "{text}"
     );
+    let many = format!(r#"{{"results": [{}0]}}"#, "0,".repeat(20_000));
+    for (answer, why) in [(&*many, "has too many values"), ("<html>", "is not JSON"), ("[]", "is not as documented")] {
+        let (text, is_error) = call(vec![Service::json("200 OK", answer).await.row("searxng")], "rust").await;
+        assert_eq!((text, is_error), (format!("the search failed (searxng: its answer {why})"), true));
+    }
     let empty = Service::json("200 OK", r#"{"results": []}"#).await;
     assert_eq!(call(vec![empty.row("searxng")], "rust").await, ("Nothing was found.".to_owned(), false));
     assert!(call(vec![empty.row("searxng")], "  ").await.1);

@@ -128,6 +128,7 @@ impl Vitals for Known {
             post_ms: None,
             model: None,
             trial: None,
+            dollars: None,
             steps: Vec::new(),
             us: Moments::default(),
             earlier: false,

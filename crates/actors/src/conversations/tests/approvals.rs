@@ -68,6 +68,23 @@ async fn what_was_approved_runs_once_and_what_ran_before_runs_no_second_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_is_cancelled_after_its_decision_counts_only_what_it_used_since() {
+    let (mut world, _bench, mut parking) = waits(&[ASKS]).await;
+    parking.effort.usage.prompt = 7_000;
+    world.models.say(Say::Flows(HIDDEN));
+    world.goes_on(turn("10", "7", "42"), &parking, ApprovalDecision::Denied { by: None });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
+    let RateLimiterMsg::Settle { effort, .. } = world.rate_limiter.next().await else { panic!("it is settled") };
+    assert_eq!(effort.usage.completion, 16);
+    let all = world.store.scan("staffai:ledger:", usize::MAX).await.part();
+    let counted: Vec<&str> = all.iter().map(|(_, sum)| sum.as_str()).collect();
+    // The journal counts the part before, with the message.
+    let used = format!("{} 16 0 0 0 {}", effort.usage.prompt, effort.usage.total());
+    assert_eq!(counted, [used.as_str(); 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_long_result_keeps_no_later_call_from_its_approval() {
     for bytes in [LONG, 1_000_000] {
         let mut world = world(&[ASKS, ("STAFFAI_TOOLS__RESULT_BYTES", "1000")]).await;

@@ -340,6 +340,25 @@ async fn a_task_that_began_three_days_ago_is_waited_for_after_a_restart_and_its_
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_used_before_a_decision_is_counted_by_the_journal_also_without_an_answer() {
+    for decided in [false, true] {
+        let mut world = world(MemoryStore::new()).await;
+        let ten = turn("10", "7", "42");
+        world.accept(&ten);
+        let gate = world.park(&ten);
+        assert_eq!(world.told_to_ask().await.as_deref(), Some("ask 10"));
+        if decided {
+            assert_eq!(world.decide(&gate, yes()).await, Some(true));
+        }
+        world.journal.cast(JournalMsg::Cancel(ten.id.clone())).unwrap();
+        settle().await;
+        let entries = world.store.entries.lock().clone();
+        let counted = entries.iter().filter(|(key, _)| key.starts_with("staffai:ledger:")).map(|(_, sum)| sum);
+        assert_eq!(counted.collect::<Vec<_>>(), ["7 0 0 1", "7 0 0 1"], "{decided}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_decided_long_ago_is_not_done_any_more() {
     let (mut decided, mut open) = (turn("10", "7", "42"), turn("11", "8", "42"));
     for turn in [&mut decided, &mut open] {

@@ -26,6 +26,7 @@ fn turn(number: u64) -> TurnTimes {
         post_ms: Some(2),
         model: Some("fast".to_owned()),
         trial: None,
+        dollars: None,
         steps: Vec::new(),
         us: Moments::default(),
         earlier: false,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Mark, ROWS, STEPS, Spent, Timeline};
+use domain::effort;
 use domain::ending::Dropped;
 use domain::gate::GateDecision;
 use domain::happening::{Happening, ModelCalled};
@@ -42,7 +43,9 @@ impl Observer for Timeline {
             Happening::ModelCalled(ref call) => self.called(call),
             Happening::ToolBegan { turn, tool, .. } => self.asked(&turn.id, "tool", tool),
             Happening::ToolCalled(ref call) if call.end.is_some() => {
-                self.returned(call.origin.id, &call.call.entry.name, call.error());
+                let dollars = (call.paid_micros > 0).then(|| effort::dollars(call.paid_micros));
+                let cost = dollars.map(|dollars| StepCost { dollars: Some(dollars), ..StepCost::default() });
+                self.ended(call.origin.id, &call.call.entry.name, None, (call.error(), cost));
             }
             _ => {}
         }
@@ -153,8 +156,9 @@ impl Timeline {
     pub(super) fn answered(&self, turn: &TurnId, effort: &Effort) {
         self.with(turn, |line, now| {
             line.answered.get_or_insert(now);
+            let dollars = effort.dollars();
             let Effort { times, model, trial, .. } = effort.clone();
-            line.effort = Some(Spent { times, model, trial });
+            line.effort = Some(Spent { times, model, trial, dollars });
         });
     }
 

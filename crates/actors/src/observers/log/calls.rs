@@ -2,6 +2,7 @@
 
 use tracing::field::display;
 
+use domain::effort;
 use domain::happening::{ModelCalled, NotCalled, Summarised, ToolCalled};
 use domain::hosted::HostedCall;
 use domain::ids::{TurnId, millis};
@@ -136,6 +137,7 @@ pub(super) fn tool_called(call: &ToolCalled<'_>) {
         wait_ms = millis(call.waited),
         run_ms = call.ran.map(millis),
         duration_ms = millis(call.took),
+        dollars = (call.paid_micros > 0).then(|| effort::dollars(call.paid_micros)),
         "tool called"
     );
 }

@@ -82,8 +82,8 @@ fn replied(posted: &TurnPosted<'_>, answer: &Answer, outcome: &str, reason: Opti
         trigger = turn.trigger.as_str(), outcome, reason, ms = millis(took),
         first_visible_ms = millis(took.saturating_sub(visible_for)), lane_ms, permit_ms, model_ms, tools_ms,
         post_ms = millis(posting), model = answer.effort.model.as_deref(), experiment, arm,
-        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion, parts, words,
-        prompt, content, "turn replied"
+        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
+        dollars = answer.effort.dollars(), parts, words, prompt, content, "turn replied"
     );
 }
 

@@ -242,6 +242,36 @@ async fn what_stands_of_an_answer_is_removed_with_its_question() {
     assert_eq!(world.shown(), ["an answer to another"]);
 }
 
+/// Posts messages of an earlier outbox: the trigger, if it is a reply, and the text.
+fn posted_earlier(world: &World, all: &[(Option<&str>, &str)]) {
+    for (number, (trigger, text)) in all.iter().enumerate() {
+        let id = format!("{}", 9500 + number);
+        world.poster.earlier(&id, &place("42"), &message(trigger.unwrap_or("1")), text);
+        if let (None, Some(posted)) = (trigger, world.poster.messages.lock().last_mut()) {
+            posted.reply_to = None;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_further_message_of_another_answer_that_begins_alike_is_left_as_it_is() {
+    let (first, rest) = (words(0, 12), words(12, 24));
+    let begun = words(12, 18);
+    let (ours, other, further) = ((Some("10"), &*first), (Some("11"), "another answer"), (None, &*begun));
+    for (earlier, shown) in [
+        // Directly behind the known part, with no other answer.
+        (vec![ours, further], vec![&*first, &*rest]),
+        (vec![ours, other, further], vec![&*first, "another answer", &*begun, &*rest]),
+        (vec![other, ours, further], vec!["another answer", &*first, &*begun, &*rest]),
+    ] {
+        let mut world = world().await;
+        posted_earlier(&world, &earlier);
+        world.finishes("10", &format!("{first} {rest}"));
+        assert_eq!(world.told().await, ("10".into(), Ok(2)));
+        assert_eq!(world.shown(), shown);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_draft_that_is_gone_without_a_word_about_it_is_posted_anew() {
     for reason in [Rejection::Unexplained, Rejection::Content] {

@@ -123,7 +123,7 @@ function stepStop(step, before, { to, cut }) {
   const notes = [];
   if (step.failed) notes.push(step.failed.replaceAll("_", " "));
   if (cut) notes.push(cut);
-  if (step.cost) {
+  if (step.cost?.prompt_tokens || step.cost?.completion_tokens) {
     const cached = step.cost.cached_tokens ? ` (${step.cost.cached_tokens} cached)` : "";
     notes.push(`${step.cost.prompt_tokens} in${cached}, ${step.cost.completion_tokens} out`);
   }
