@@ -1,7 +1,7 @@
 //! Tools: the cost of a call compared with a raw request to the same server, and the cost of an unused catalogue per
 //! turn.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -173,7 +173,7 @@ async fn catalogue(rig: &Helper, many: usize, table: &mut Table) -> Result<(), S
     let turns = 2_000_u64;
     let view = View::of(&all, &[]);
     for _ in 0..turns {
-        let find = || index.find(black_box(question), OFFERED, &HashMap::new(), |place| view.shows(place)).len();
+        let find = || index.find(black_box(question), OFFERED, |place| view.shows(place)).len();
         black_box(black_box(&view).all(OFFERED, usize::MAX).map_or_else(find, <[u32]>::len));
     }
     let each = begun.elapsed().as_secs_f64() * 1e6 / as_f64(turns);
