@@ -110,7 +110,8 @@ async fn read(api: &WebApi) -> Result<ReadGroups, CallError> {
     }
     let arguments: Arguments<'_> = vec![("include_users", "true".into()), ("include_disabled", "false".into())];
     let Told { usergroups } = api.call(Call::reads("usergroups.list"), arguments).await?;
-    let (mut of, mut handles): (HashMap<String, Vec<String>>, HashMap<String, String>) = Default::default();
+    let mut of: HashMap<String, Vec<String>> = HashMap::new();
+    let mut handles = HashMap::new();
     for group in usergroups.into_iter().filter(|group| ids::is_id(&group.id)) {
         if !group.handle.is_empty() {
             handles.insert(group.id.clone(), group.handle.chars().take(HANDLE_MAX).collect());
