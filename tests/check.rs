@@ -340,7 +340,7 @@ fn a_default_of_the_slackbot_is_read_or_told() {
     let outcome = offline(&[off, ("STAFFAI_MEMBERS__DEFAULTS", "language de")]);
     outcome.has("note", "configuration", "MCP_ENABLED_DEFAULT in the environment has no effect");
     offline(&[("MCP_ENABLED_DEFAULT", "perhaps")]).has("wrong", "configuration", "must be true or false");
-    let outcome = offline(&[off]);
+    let outcome = offline(&[off, ("DISCORD_API_URL", NOWHERE), ("DISCORD_BOT_TOKEN", "t")]);
     assert!(outcome.code == 0 && !outcome.table.contains("MCP_ENABLED_DEFAULT"), "{}", outcome.table);
 }
 

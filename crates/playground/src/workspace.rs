@@ -26,6 +26,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::routing::{get, post};
+use axum::serve::ListenerExt as _;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::Value;
@@ -218,6 +219,8 @@ impl Workspace {
             .layer(DefaultBodyLimit::max(BODY_BYTES))
             .with_state(workspace.clone());
         tokio::spawn(async move {
+            // With Nagle's algorithm, an envelope would wait for the delayed acknowledgement of the packet before it.
+            let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
             if let Err(error) = axum::serve(listener, app).await {
                 tracing::warn!(%error, "the local workspace stopped listening");
             }

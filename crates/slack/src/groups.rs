@@ -24,6 +24,9 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 /// The most groups of one member.
 const GROUPS_MAX: usize = 100;
 
+/// The longest handle of a group, in characters.
+const HANDLE_MAX: usize = 80;
+
 /// The known groups.
 #[derive(Default)]
 pub(super) struct Groups {
@@ -38,6 +41,8 @@ struct Known {
     until: Option<Instant>,
     /// The groups of each user; `None` before the first reading that succeeds.
     of: Option<HashMap<String, Vec<String>>>,
+    /// The handle of each group.
+    handles: HashMap<String, String>,
     /// True once a refusal was reported.
     told: bool,
 }
@@ -56,15 +61,20 @@ impl Groups {
         known.of.as_ref().map(|of| of.get(user).cloned().unwrap_or_default())
     }
 
+    /// Returns the handle of a group, if it is known.
+    pub(super) fn handle(&self, group: &str) -> Option<String> {
+        self.known.lock().handles.get(group).cloned()
+    }
+
     fn is_due(&self) -> bool {
         self.known.lock().until.is_none_or(|until| until <= Instant::now())
     }
 }
 
 impl Known {
-    fn note(&mut self, read: Result<HashMap<String, Vec<String>>, CallError>) {
+    fn note(&mut self, read: Result<ReadGroups, CallError>) {
         match read {
-            Ok(of) => (self.of, self.told) = (Some(of), false),
+            Ok(ReadGroups { of, handles }) => (self.of, self.handles, self.told) = (Some(of), handles, false),
             Err(error) if error.name().is_some() => {
                 self.of.get_or_insert_default();
                 if !std::mem::replace(&mut self.told, true) {
@@ -78,7 +88,13 @@ impl Known {
     }
 }
 
-async fn read(api: &WebApi) -> Result<HashMap<String, Vec<String>>, CallError> {
+/// The groups as they were read.
+struct ReadGroups {
+    of: HashMap<String, Vec<String>>,
+    handles: HashMap<String, String>,
+}
+
+async fn read(api: &WebApi) -> Result<ReadGroups, CallError> {
     #[derive(Deserialize)]
     struct Told {
         #[serde(default)]
@@ -88,12 +104,18 @@ async fn read(api: &WebApi) -> Result<HashMap<String, Vec<String>>, CallError> {
     struct Group {
         id: String,
         #[serde(default)]
+        handle: String,
+        #[serde(default)]
         users: Vec<String>,
     }
     let arguments: Arguments<'_> = vec![("include_users", "true".into()), ("include_disabled", "false".into())];
     let Told { usergroups } = api.call(Call::reads("usergroups.list"), arguments).await?;
     let mut of: HashMap<String, Vec<String>> = HashMap::new();
+    let mut handles = HashMap::new();
     for group in usergroups.into_iter().filter(|group| ids::is_id(&group.id)) {
+        if !group.handle.is_empty() {
+            handles.insert(group.id.clone(), group.handle.chars().take(HANDLE_MAX).collect());
+        }
         for user in group.users {
             let groups = of.entry(user).or_default();
             if groups.len() < GROUPS_MAX {
@@ -101,5 +123,5 @@ async fn read(api: &WebApi) -> Result<HashMap<String, Vec<String>>, CallError> {
             }
         }
     }
-    Ok(of)
+    Ok(ReadGroups { of, handles })
 }

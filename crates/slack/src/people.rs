@@ -22,6 +22,9 @@ const MOST: usize = 5_000;
 /// The longest name, in characters.
 const NAME_MAX: usize = 80;
 
+/// The roles of administrators and owners of the workspace.
+const OFFICES: [&str; 2] = ["admin", "owner"];
+
 /// A member's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Profile {
@@ -68,23 +71,27 @@ impl People {
 }
 
 impl People {
-    /// Writes mentions of members out as names, so that they notify no member. A member whose name is not known is shown
-    /// by id.
-    pub(super) fn named(&self, text: &str) -> String {
+    /// Writes mentions of members and roles (`<@&S...>`) out as names, so that they notify no member. One without a known
+    /// name is shown by id. `handle` returns that of a user group.
+    pub(super) fn named(&self, text: &str, handle: impl Fn(&str) -> Option<String>) -> String {
         let mut named = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(start) = rest.find("<@") {
             named.push_str(&rest[..start]);
             let inside = &rest[start + 2..];
+            let role = inside.strip_prefix('&');
+            let inside = role.unwrap_or(inside);
             let length = inside.bytes().take_while(u8::is_ascii_alphanumeric).count();
-            let (user, after) = inside.split_at(length);
-            if let (true, Some(after)) = (ids::is_id(user), after.strip_prefix('>')) {
-                let known = self.0.lock().get(user).map(|(_, profile)| profile.name.clone());
+            let (id, after) = inside.split_at(length);
+            let is_known = ids::is_id(id) || (role.is_some() && OFFICES.contains(&id));
+            if let (true, Some(after)) = (is_known, after.strip_prefix('>')) {
+                let of_member = || self.0.lock().get(id).map(|(_, profile)| profile.name.clone());
+                let known = if role.is_some() { handle(id) } else { of_member() };
                 named.push('@');
-                named.push_str(known.as_deref().unwrap_or(user));
+                named.push_str(known.as_deref().unwrap_or(id));
                 rest = after;
             } else {
-                named.push_str("<@");
+                named.push_str(if role.is_some() { "<@&" } else { "<@" });
                 rest = inside;
             }
         }
@@ -129,7 +136,8 @@ async fn read(api: &WebApi, team: &str, user: &str) -> Option<Profile> {
     let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
     // In a shared channel, a member may be an administrator of another workspace.
     let own = told.team_id == team;
-    let roles = [(own && told.is_admin, "admin"), (own && told.is_owner, "owner")];
+    let [admin, owner] = OFFICES;
+    let roles = [(own && told.is_admin, admin), (own && told.is_owner, owner)];
     let roles = roles.into_iter().filter(|(is, _)| *is).map(|(_, role)| role.to_owned()).collect();
     Some(Profile {
         name: name.chars().take(NAME_MAX).collect(),
@@ -150,6 +158,9 @@ mod tests {
         let profile =
             Profile { name: "Ann".to_owned(), locale: None, bot: false, roles: Vec::new(), roles_known: true };
         people.0.lock().insert("U1".to_owned(), (Instant::now(), profile));
-        assert_eq!(people.named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
+        let named = |text: &str| people.named(text, |id| (id == "S1").then(|| "crew".to_owned()));
+        assert_eq!(named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
+        assert_eq!(named("<@&S1>, <@&S2>, <@&admin>"), "@crew, @S2, @admin");
+        assert_eq!(named("<@&channel> <@&> <@&S1 <@admin>"), "<@&channel> <@&> <@&S1 <@admin>");
     }
 }

@@ -203,7 +203,7 @@ impl Slack {
 
     /// Returns a piece whose countdowns and mentions are words: Slack has no countdowns, and a mention would notify.
     fn written_out(&self, piece: &Piece) -> Piece {
-        let text = self.people.named(&spelled_out(&piece.text, self.clock.now()));
+        let text = self.people.named(&spelled_out(&piece.text, self.clock.now()), |group| self.groups.handle(group));
         // Slack accepts no post without text.
         let named = || piece.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>().join(", ");
         let text = if text.trim().is_empty() { named() } else { text };

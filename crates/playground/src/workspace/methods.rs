@@ -125,7 +125,7 @@ impl Workspace {
             "users.conversations" => self.conversations(),
             "usergroups.list" => {
                 let state = self.state.lock();
-                let group = |(id, users): (&String, &Vec<String>)| json!({"id": id, "users": users});
+                let group = |(id, users): (&String, &Vec<String>)| json!({"id": id, "handle": id.to_lowercase(), "users": users});
                 fine(json!({"usergroups": state.groups.iter().map(group).collect::<Vec<_>>()}))
             }
             "conversations.replies" => self.replies_of(&of("ts"), arguments),
