@@ -38,7 +38,8 @@ fn visible(whole: &Command) -> Command {
         .disable_help_flag(whole.is_disable_help_flag_set())
         .disable_version_flag(whole.is_disable_version_flag_set())
         .disable_help_subcommand(whole.is_disable_help_subcommand_set())
-        .args(whole.get_arguments().cloned()).subcommands(shown);
+        .args(whole.get_arguments().cloned())
+        .subcommands(shown);
     if let Some(about) = whole.get_about() {
         command = command.about(about.clone());
     }

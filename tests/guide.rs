@@ -573,7 +573,8 @@ fn the_help_says_where_the_playground_is_and_speaks_in_one_voice() {
     };
     let playground = help(&["playground", "--help"]);
     assert_eq!(playground, help(&["help", "playground"]));
-    let settings = settings::load(&settings::sources::Sources::from_maps(BTreeMap::new(), BTreeMap::new()).for_playground());
+    let settings =
+        settings::load(&settings::sources::Sources::from_maps(BTreeMap::new(), BTreeMap::new()).for_playground());
     let settings = settings.unwrap_or_else(|problems| panic!("{problems:?}")).settings;
     let data = settings.store.dir.display().to_string();
     for named in [format!("http://{}/", settings.http.addr), data, "STAFFAI_HTTP_ADDR".to_owned()] {

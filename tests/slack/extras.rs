@@ -108,7 +108,8 @@ fn the_newest_picture_of_a_thread_is_edited() {
     story(async {
         let (port, bodies) = image_model().await;
         let mut world = World::without_bot().await;
-        let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
         std::fs::write(&world.env["STAFFAI_MODELS"], models).unwrap();
         let images = format!("[{{url = 'http://127.0.0.1:{port}/v1', model = 'painter', edits = true}}]");
         world.env.insert("STAFFAI_IMAGES".to_owned(), images);
