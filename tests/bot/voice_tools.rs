@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::model::Act;
+use crate::process::Process;
 use crate::support::{Setup, World, story};
 use crate::voice::{ECHO, Speaker, asks, heard, of, texts};
 
@@ -49,19 +50,52 @@ fn a_tool_announces_itself_and_its_failure_in_the_phrases_of_the_language() {
     });
 }
 
-#[test]
+/// Begins a bot with the example server. A guard that starts children is this program, so the bot is a process.
 #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
+async fn with_example_server(changes: Value) -> (World, Process) {
+    let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
+    let world = World::without_bot(setup).await;
+    let mut example = json!({
+        "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "100s",
+    });
+    example.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    let servers = json!({"mcpServers": {"slow": example}});
+    std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
+    let process = world.process("bot").await;
+    world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
+    (world, process)
+}
+
+#[test]
+fn an_interruption_lets_a_tool_finish_that_changes_something_and_the_model_reads_its_result() {
+    story(async {
+        let (world, _process) = with_example_server(json!({"side_effects": true})).await;
+        world.model.does(|ask| match ask.question() {
+            question if question.contains("wait") => Act::calls(&[("c1", "slow__wait", json!({"seconds": 2}))]),
+            _ => Act::says("It is done."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("wait")).await;
+        speaker.until(|event| event["state"] == "running").await;
+        speaker.sends(json!({"event": "interrupt"})).await;
+        speaker.until(|event| event["event"] == "interrupted").await;
+        // The next question waits for the call.
+        speaker.sends(asks("and now?")).await;
+        let events = speaker.until(|event| event["text"] == "It is done.").await;
+        assert!(events.iter().any(|event| event["state"] == "succeeded"), "the call was cut: {events:?}");
+        assert_eq!(world.model.calls(), 2, "the interrupted turn ended with its call");
+        assert_eq!(
+            world.model.last().talk(),
+            "user: wait\nassistant: [interrupted here: the rest was not heard] \
+             [tool slow__wait was called; its result: Waited for 2 s.]\nuser: and now?"
+        );
+    });
+}
+
+#[test]
 fn an_interruption_does_not_wait_for_a_tool_that_only_reads() {
     story(async {
-        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
-        let world = World::without_bot(setup).await;
-        let example = json!({
-            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "100s",
-        });
-        let servers = json!({"mcpServers": {"slow": example}});
-        std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
-        let _process = world.process("bot").await;
-        world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
+        let (world, _process) = with_example_server(json!({})).await;
         world.model.does(|ask| match ask.question() {
             question if question.contains("wait") => Act::calls(&[("c1", "slow__wait", json!({"seconds": 10}))]),
             _ => Act::says("Here I am."),
@@ -79,19 +113,9 @@ fn an_interruption_does_not_wait_for_a_tool_that_only_reads() {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
 fn a_tool_that_is_late_says_so_and_its_output_is_never_spoken() {
     story(async {
-        // A guard that starts children is this program, so the bot is a process.
-        let setup = Setup::new().set("PATH", std::env::var("PATH").unwrap()).set("STAFFAI_VOICES", ECHO);
-        let world = World::without_bot(setup).await;
-        let example = json!({
-            "command": env!("CARGO_BIN_EXE_staffai"), "args": ["example-server"], "trusted": true, "timeout": "1s",
-        });
-        let servers = json!({"mcpServers": {"slow": example}});
-        std::fs::write(world.dir.path().join("mcp.json"), servers.to_string()).unwrap();
-        let _process = world.process("bot").await;
-        world.until_told("/api/v1/tools", |tools| tools.to_string().contains("slow__wait").then_some(())).await;
+        let (world, _process) = with_example_server(json!({"timeout": "1s"})).await;
         world.model.does(|ask| {
             if ask.results().is_empty() {
                 Act::calls(&[("c1", "slow__wait", json!({"seconds": 8}))])
