@@ -156,6 +156,7 @@ fn an_interrupted_answer_is_remembered_as_it_was_heard_and_the_model_is_told() {
         let events = speaker.answer().await;
         assert_eq!(of(&events, "interrupted").next().unwrap()["spoken_to"], 1);
         assert_eq!(events[events.len() - 1]["unanswered"], "stopped", "{events:?}");
+        world.until("the model's stream is closed", || (world.model.cut() == 1).then_some(())).await;
         // The answer is complete, and its audio is not.
         world.model.always(Act::says("One is slow. Two is second."));
         speaker.sends(asks("again")).await;

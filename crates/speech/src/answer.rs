@@ -136,7 +136,8 @@ impl Answer {
         self.displayed.shrink_to_fit();
     }
 
-    /// Returns what was displayed up to this sentence.
+    /// Returns the heard part of the answer: what was displayed up to the end of this sentence. `spoken_to` is the last
+    /// sentence whose audio began to sound, for every listener; `None` if none did.
     #[must_use]
     pub fn heard(&self, spoken_to: Option<usize>) -> &str {
         let end = spoken_to.and_then(|sentence| self.ends.get(sentence).or(self.ends.last()));
