@@ -156,6 +156,8 @@ pub enum ToolState {
     Succeeded,
     /// It failed, was refused or timed out.
     Failed,
+    /// A person denied it, or did not approve it in time. It did not run.
+    Denied,
 }
 
 impl TurnUpdate {

@@ -53,7 +53,7 @@ impl Answers {
             TurnUpdate::Tool { state, failure, .. } => {
                 let announcement = match state {
                     ToolState::Running => Some(Announcement::Running),
-                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
+                    ToolState::Succeeded | ToolState::Failed | ToolState::Denied => failure.map(Announcement::Failed),
                 };
                 let mut sentences = answer.pause();
                 sentences.extend(announcement.and_then(|one| answer.announce(one, phrases.say(tag, one))));

@@ -133,7 +133,7 @@ impl Vtuber {
                 "status": match state {
                     ToolState::Running => "running",
                     ToolState::Succeeded => "completed",
-                    ToolState::Failed => "error",
+                    ToolState::Failed | ToolState::Denied => "error",
                 },
             })],
             Content::Approval { question, decision: None, .. } => vec![full_text(question)],
