@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::model::Act;
@@ -109,6 +111,70 @@ fn an_interruption_does_not_wait_for_a_tool_that_only_reads() {
         assert!(stopped.iter().all(|event| event["state"] != "succeeded"), "the turn waited: {stopped:?}");
         speaker.sends(asks("and now?")).await;
         assert_eq!(texts(&speaker.answer().await), "Here I am.");
+    });
+}
+
+#[test]
+fn a_denied_call_is_told_as_a_denial_and_announced_by_no_phrase() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO).set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");
+        let world = World::with(setup).await;
+        world.model.does(|ask| match ask.results().len() {
+            0 => Act::calls(&[("c1", "roll_dice", json!({"notation": "2d6"}))]),
+            _ => Act::says("As you wish."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("roll")).await;
+        let gate = speaker.until(|event| event["event"] == "approval").await.pop().unwrap()["id"].clone();
+        speaker.sends(json!({"event": "answer", "id": gate, "approve": false})).await;
+        let events = speaker.answer().await;
+        assert_eq!(spoken(&events), ["As you wish."]);
+        let states: Vec<&Value> = of(&events, "tool_status").map(|status| &status["state"]).collect();
+        assert_eq!(states, ["denied"], "{events:?}");
+    });
+}
+
+#[test]
+fn a_call_that_a_row_writes_as_text_is_never_spoken() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO);
+        let world = World::of_row(setup, r#""tools": "prompt""#).await;
+        world.model.does(|ask| match ask.question() {
+            // Only calls in the notation of the prompt are made; others stay text.
+            "roll" => Act::says(
+                "Let me roll. [TOOL_CALLS][{\"name\": \"roll_dice\", \"arguments\": {\"notation\": \"2d6\"}}]\n\
+                 Or <｜tool▁call▁begin｜>roll_dice<｜tool▁call▁end｜> so: {\"tool\": \"roll_dice\"} That was it.",
+            ),
+            _ if ask.shows("</tool_result>") => Act::says("You rolled it."),
+            _ => Act::content(r#"{"tool": "roll_dice", "arguments": {"notation": "2d6"}}"#),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        for (asked, expected) in [
+            ("roll", "Let me roll. Or so: That was it."),
+            ("roll really", "One moment, I am using my tools for this. You rolled it."),
+        ] {
+            speaker.sends(asks(asked)).await;
+            let events = speaker.answer().await;
+            assert_eq!(spoken(&events).join(" "), expected, "{events:?}");
+        }
+    });
+}
+
+#[test]
+fn a_picture_of_a_tool_is_an_event_of_its_own_and_no_text() {
+    story(async {
+        let (world, _process) = with_example_server(json!({})).await;
+        world.model.does(|ask| match ask.results().len() {
+            0 => Act::calls(&[("c1", "slow__draw_picture", json!({"words": "a boat"}))]),
+            _ => Act::says("Here it is."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("draw a boat")).await;
+        let events = speaker.answer().await;
+        assert_eq!(texts(&events), "Here it is.");
+        let picture = of(&events, "picture").next().unwrap_or_else(|| panic!("{events:?}"));
+        let bytes = STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
+        assert!(picture["format"] == "image/png" && bytes.starts_with(b"\x89PNG"), "{picture}");
     });
 }
 

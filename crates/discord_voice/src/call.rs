@@ -67,7 +67,9 @@ impl Calls {
 impl Calls {
     /// Returns the text of an answer. A long one is laid out on another thread.
     async fn text(&self, parts: &Arc<[Part]>) -> String {
-        let (parts, now) = (Arc::clone(parts), self.clock.now());
+        // Files are in the text chat.
+        let parts: Vec<Part> = parts.iter().filter(|part| !matches!(part, Part::File(_))).cloned().collect();
+        let now = self.clock.now();
         ports::blocking(move || template::spelled_out(&as_text(&parts, TEXT_LIMIT), now)).await.unwrap_or_default()
     }
 }
@@ -346,7 +348,7 @@ impl<'a> Call<'a> {
         self.queue.silence(Some(&turn));
         let Some(answer) = self.answers.of(&turn) else { return };
         answer.is_cut = true;
-        if answer.is_exchange {
+        if answer.is_exchange && !answer.is_heard(heard) {
             let heard = answer.heard(heard).to_owned();
             self.host.interrupted(turn, heard);
         }

@@ -147,6 +147,7 @@ impl Vtuber {
             Content::Speech { on: false }
             | Content::Heard { last: false, .. }
             | Content::Approval { decision: Some(_), .. }
+            | Content::Picture { .. }
             | Content::Missed => Vec::new(),
         }
     }
