@@ -7,7 +7,8 @@ use crate::{playground, playground_with};
 /// Flags of a microphone that needs no permission.
 const MICROPHONE: [&str; 2] = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
 
-/// A browser with recognition and a voice, which the test controls. The voice of the server is hidden from the page.
+/// A browser with recognition and a voice, which the test controls. Voice and hearing of the server are hidden from the
+/// page.
 const STAND_IN: &str = r"
     window.SpeechRecognition = class extends EventTarget {
       start() { window.recognition = this; this.started = true; }
@@ -35,7 +36,7 @@ const STAND_IN: &str = r"
     const parse = JSON.parse;
     JSON.parse = (text, ...more) => {
       const value = parse(text, ...more);
-      if (value?.event === 'ready') delete value.voice;
+      if (value?.event === 'ready') { delete value.voice; delete value.hears; }
       return value?.event === 'audio' ? { event: 'pong' } : value;
     };
 ";
