@@ -78,6 +78,8 @@ fn an_interruption_lets_a_tool_finish_that_changes_something_and_the_model_reads
         });
         let mut speaker = Speaker::open(&world, "session=one").await;
         speaker.sends(asks("wait")).await;
+        // The second report is the tool's own: it runs.
+        speaker.until(|event| event["state"] == "running").await;
         speaker.until(|event| event["state"] == "running").await;
         speaker.sends(json!({"event": "interrupt"})).await;
         speaker.until(|event| event["event"] == "interrupted").await;
@@ -145,13 +147,15 @@ fn a_call_that_a_row_writes_as_text_is_never_spoken() {
                 "Let me roll. [TOOL_CALLS][{\"name\": \"roll_dice\", \"arguments\": {\"notation\": \"2d6\"}}]\n\
                  Or <｜tool▁call▁begin｜>roll_dice<｜tool▁call▁end｜> so: {\"tool\": \"roll_dice\"} That was it.",
             ),
-            _ if ask.shows("</tool_result>") => Act::says("You rolled it."),
-            _ => Act::content(r#"{"tool": "roll_dice", "arguments": {"notation": "2d6"}}"#),
+            _ if ask.shows("- roll_dice:") && !ask.shows("</tool_result>") => {
+                Act::content(r#"{"tool": "roll_dice", "arguments": {"notation": "2d6"}}"#)
+            }
+            _ => Act::says("You rolled it."),
         });
         let mut speaker = Speaker::open(&world, "session=one").await;
         for (asked, expected) in [
             ("roll", "Let me roll. Or so: That was it."),
-            ("roll really", "One moment, I am using my tools for this. You rolled it."),
+            ("roll two dice", "One moment, I am using my tools for this. You rolled it."),
         ] {
             speaker.sends(asks(asked)).await;
             let events = speaker.answer().await;

@@ -287,7 +287,7 @@ impl TurnTask<'_> {
         let number = begun.unwrap_or_else(|| self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1);
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        let (arguments, is_refused) = (&ready.arguments, matches!(leave, Leave::Refused(_)));
+        let (arguments, is_refused) = (&ready.arguments, self.is_refused(ready, leave));
         parts.readers.observers.tell(&Happening::ToolBegan { turn, number, tool: name, arguments, is_refused });
         let times = Times { planned: since, began: Instant::now(), ran: None, acting: None };
         let mut underway = Underway { task: self, ready, number, times, over: false };
