@@ -51,8 +51,13 @@ function sounded({ turn, sentence }, delay) {
 function line(classes, who, ...children) {
   const row = make("li", classes, who ? make("strong", "", who) : "", ...children);
   at("lines").append(row);
-  at("scroll").scrollTop = at("scroll").scrollHeight;
+  follow();
   return row;
+}
+
+/** Scrolls to the newest line: beside the face, or in all notes on a narrow screen. */
+function follow() {
+  at("lines").lastElementChild?.scrollIntoView({ block: "end", inline: "nearest" });
 }
 
 /** Sends a question. An answer that is being spoken is interrupted first. */
@@ -134,7 +139,7 @@ const events = {
       if (here.asked) time("time-text", here.texted - here.asked);
     }
     shown.add(event);
-    at("scroll").scrollTop = at("scroll").scrollHeight;
+    follow();
     if (!here.voice && !here.muted && event.speech) recited?.say(event.turn, event.sentence, event.speech);
   },
   audio(event) {
@@ -159,7 +164,7 @@ const events = {
     if (here.cut.has(turn)) return;
     const image = make("img", "shown-picture");
     image.alt = description || name;
-    image.addEventListener("load", () => (at("scroll").scrollTop = at("scroll").scrollHeight));
+    image.addEventListener("load", follow);
     image.src = URL.createObjectURL(new Blob([bytesOf(data)], { type: format }));
     answerOf(turn).append(image);
   },
@@ -281,6 +286,7 @@ function frame() {
   act(state);
   if (at("doing").textContent !== words) at("doing").textContent = words;
   at("stop").disabled = !(here.thinking || speaks());
+  at("level").classList.toggle("open", ears.isOpen());
   const now = voice()?.now();
   if (now) caption();
   else if (at("caption").dataset.of || at("caption").textContent !== ears.partial()) {
@@ -299,16 +305,24 @@ function mute() {
   recited?.stop();
 }
 
-/** Returns the name of the conversation, which a later visit continues. */
-function sessionName() {
+/** Returns the name of the conversation of an earlier visit; null if there is none. */
+function earlierSession() {
+  try {
+    return localStorage.getItem("playground.voice");
+  } catch {
+    return null;
+  }
+}
+
+/** Returns the name of another conversation, which later visits continue. */
+function newSession() {
   const made = `voice-${crypto.randomUUID().slice(0, 8)}`;
   try {
-    const known = localStorage.getItem("playground.voice") ?? made;
-    localStorage.setItem("playground.voice", known);
-    return known;
+    localStorage.setItem("playground.voice", made);
   } catch {
-    return made;
+    // Without a storage, each visit is a new conversation.
   }
+  return made;
 }
 
 function startOver() {
@@ -321,7 +335,7 @@ function startOver() {
 }
 
 /** Shows the conversation of earlier visits. */
-async function earlier(session) {
+async function showEarlier(session) {
   const told = await fetch(`/api/v1/sessions/${session}`).then((answer) => (answer.ok ? answer.json() : null)).catch(() => null);
   for (const { ours, text, answers } of told?.messages ?? []) {
     if (!ours) {
@@ -342,9 +356,9 @@ const ears = listening({
   timed: (ms) => time("time-heard", ms),
   complain: (words) => set(at("problem"), words),
 });
-const session = sessionName();
-await earlier(session);
-const talk = converse(session, (event) => events[event.event]?.(event), linked);
+const known = earlierSession();
+if (known) await showEarlier(known);
+const talk = converse(known ?? newSession(), (event) => events[event.event]?.(event), linked);
 
 at("composer").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -361,5 +375,6 @@ at("stop").addEventListener("click", interrupt);
 at("mute").addEventListener("click", mute);
 at("anew").addEventListener("click", startOver);
 at("load-again").addEventListener("click", () => location.reload());
+addEventListener("resize", follow);
 themeSwitch(at("theme"));
 frame();
