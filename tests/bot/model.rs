@@ -201,8 +201,12 @@ impl Model {
     /// Starts a model that repeats the question.
     pub async fn start() -> Self {
         let script: Script = Box::new(|ask| Act::Says(format!("You said: {}", ask.question())));
-        let inner =
-            Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default(), cut: Arc::default() });
+        let inner = Arc::new(Inner {
+            script: RwLock::new(script),
+            asks: Mutex::default(),
+            calls: AtomicUsize::default(),
+            cut: Arc::default(),
+        });
         let app = Router::new().route("/v1/chat/completions", post(complete));
         let app = app.route("/v1/responses", post(crate::model_responses::respond));
         let app = app.route("/v1/embeddings", post(embed)).with_state(Arc::clone(&inner));

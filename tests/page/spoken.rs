@@ -134,7 +134,7 @@ fn a_browser_that_hears_and_speaks_by_itself_is_used() {
     browser.until("document.getElementById('caption').innerText === speechSynthesis.said[1]");
     // A speaker interrupts: the rest is silent and was not heard.
     browser.run("recognition.dispatchEvent(new Event('speechstart'))");
-    browser.until(&format!("{LINES}.includes('Stopped here') && !({SPEAKS}) && speechSynthesis.waiting.length === 0"));
+    browser.until(&format!("{LINES}.includes('Stopped') && !({SPEAKS}) && speechSynthesis.waiting.length === 0"));
     browser.until("document.querySelector('.unheard')");
     // The browser ends its recognition after a while; it is started again until the button ends it.
     browser.run("recognition.started = false; recognition.dispatchEvent(new Event('end'))");

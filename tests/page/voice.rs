@@ -101,7 +101,7 @@ fn pictures_denials_and_open_questions_are_shown_and_a_muted_answer_stays_heard(
     browser.until(&format!("!({SPEAKS})"));
     browser.keys("body", "\u{e00c}");
     browser.until(&format!("{LAST}.includes('Stopped')"));
-    assert_eq!(browser.run(&format!("return {LAST}")), "Stopped here; the rest was not heard.");
+    assert_eq!(browser.run(&format!("return {LAST}")), "Stopped; the grey part was not heard.");
     let errors = browser.complaints();
     assert!(errors.is_empty(), "{}", errors.join("\n"));
 }
@@ -235,7 +235,7 @@ fn a_person_without_an_account_asks_by_voice_interrupts_in_mid_sentence_and_asks
     let said = "document.querySelectorAll('#caption .said-word').length";
     browser.until(&format!("{SPEAKS} && {caption}.includes('retired teacher') && {said} > 2 && {said} < {words}"));
     browser.click("#hands");
-    browser.until(&format!("{LINES}.includes('Stopped here')"));
+    browser.until(&format!("{LINES}.includes('Stopped')"));
     let heard =
         "[...document.querySelectorAll('.spoken-block')].filter(one => one.nextElementSibling?.matches('.unheard'))";
     let heard = browser.until(&format!("{heard}[0]?.innerText"));

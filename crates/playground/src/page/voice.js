@@ -101,7 +101,8 @@ function interrupt() {
   if (turn) cut(turn, heard);
   else here.stops = true;
   shown.cut(turn, heard);
-  line("aside", "", heard === null ? "Stopped before anything was heard." : "Stopped here; the rest was not heard.");
+  const rest = turn && answerOf(turn).querySelector(".unheard") ? "Stopped; the grey part was not heard." : "Stopped here.";
+  line("aside", "", heard === null ? "Stopped before anything was heard." : rest);
 }
 
 function cut(turn, heard) {

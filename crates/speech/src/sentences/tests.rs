@@ -79,7 +79,8 @@ fn calls_in_the_notations_of_models_are_never_spoken() {
     for notation in [
         format!("<｜tool▁call▁begin｜>function<｜tool▁sep｜>roll\n{CALL}<｜tool▁call▁end｜>"),
         format!("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>roll {CALL}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
-        "<function_calls><invoke name=\"roll\"><parameter name=\"a\">2d6. Now</parameter></invoke></function_calls>".to_owned(),
+        "<function_calls><invoke name=\"roll\"><parameter name=\"a\">2d6. Now</parameter></invoke></function_calls>"
+            .to_owned(),
         "<x:function_calls>\n<x:invoke name=\"roll\">Words. More.</x:invoke>\n</x:function_calls>".to_owned(),
         format!("<invoke name=\"{}\">Words. More.</invoke>", "a_tool_with_a_long_name".repeat(4)),
         format!("[TOOL_CALLS][{CALL}, {CALL}]\n"),
@@ -176,7 +177,20 @@ proptest! {
 
 #[test]
 fn text_that_follows_a_flush_is_read_whatever_was_open() {
-    for open in ["Hi <", "Hi [TOOL", "[TOOL_CALLS][{", "Hi `", "Hi ``", "{\"a", "Hi `code", "```\ncode", "<think>a", "\"quoted", "Wait.", "a, "] {
+    for open in [
+        "Hi <",
+        "Hi [TOOL",
+        "[TOOL_CALLS][{",
+        "Hi `",
+        "Hi ``",
+        "{\"a",
+        "Hi `code",
+        "```\ncode",
+        "<think>a",
+        "\"quoted",
+        "Wait.",
+        "a, ",
+    ] {
         let mut sentences = Sentences::new();
         let mut parts = sentences.push(open);
         parts.extend(sentences.flush());
