@@ -101,7 +101,7 @@ function interrupt() {
   if (turn) cut(turn, heard);
   else here.stops = true;
   shown.cut(turn, heard);
-  const rest = turn && answerOf(turn).querySelector(".unheard") ? "Stopped; the grey part was not heard." : "Stopped here.";
+  const rest = at("lines").querySelector(`[data-turn="${turn}"] .unheard`) ? "Stopped; the grey part was not heard." : "Stopped here.";
   line("aside", "", heard === null ? "Stopped before anything was heard." : rest);
 }
 
