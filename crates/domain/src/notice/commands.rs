@@ -11,6 +11,8 @@ mod experiments;
 
 mod german;
 
+mod help;
+
 mod linking;
 
 mod memories;
@@ -31,6 +33,7 @@ pub use self::dialogue::{
     form_buttons, home,
 };
 pub use self::experiments::experiments;
+pub use self::help::{HelpPlace, help};
 pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};
 pub use self::settings::{
@@ -429,32 +432,6 @@ pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
 #[must_use]
 pub fn refreshed(version: &str, locale: Locale) -> String {
     (words(locale).refreshed)(version)
-}
-
-/// The conversation in which a member asks for help.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HelpPlace {
-    /// A conversation of this member alone.
-    Alone,
-    /// A channel of a community. `direct` is true if the bot also answers direct messages.
-    Channel {
-        /// True if members may write to the bot directly.
-        direct: bool,
-    },
-}
-
-/// Describes the bot and the commands that this member may run.
-#[must_use]
-pub fn help(may_run: &[CommandKind], place: HelpPlace, locale: Locale) -> String {
-    let words = words(locale);
-    let text = match place {
-        HelpPlace::Alone => words.help_alone.to_owned(),
-        HelpPlace::Channel { direct: true } => format!("{} {}", words.help, words.help_direct),
-        HelpPlace::Channel { direct: false } => words.help.to_owned(),
-    };
-    let line = |kind: &CommandKind| format!("`/{}`: {}", kind.name(), description(*kind, locale));
-    let commands: Vec<String> = may_run.iter().map(line).collect();
-    [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
 }
 
 fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {
