@@ -133,6 +133,7 @@ fn a_browser_that_hears_and_speaks_by_itself_is_used() {
     browser.run("speechSynthesis.ends()");
     browser.until("document.getElementById('caption').innerText === speechSynthesis.said[1]");
     // A speaker interrupts: the rest is silent and was not heard.
+    browser.until("speechSynthesis.said.length > 2");
     browser.run("recognition.dispatchEvent(new Event('speechstart'))");
     browser.until(&format!("{LINES}.includes('Stopped') && !({SPEAKS}) && speechSynthesis.waiting.length === 0"));
     browser.until("document.querySelector('.unheard')");

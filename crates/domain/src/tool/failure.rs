@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::CallErrorKind;
 use super::called::{CallEnd, NotApproved};
-use crate::turn_event::ToolState;
 
 /// The category of a failed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,17 +20,6 @@ pub enum ToolFailure {
 }
 
 impl CallEnd {
-    /// Returns the state of a call that ended so.
-    #[must_use]
-    pub const fn state(&self) -> ToolState {
-        match self {
-            Self::NotApproved(NotApproved::Denied | NotApproved::Expired) => ToolState::Denied,
-            Self::Begun(_) => ToolState::Running,
-            _ if self.succeeded() => ToolState::Succeeded,
-            _ => ToolState::Failed,
-        }
-    }
-
     /// Returns the category of a failure. `None` for a call that succeeded or continues, and for one that a person denied,
     /// stopped or left undecided: the person has that answer already.
     #[must_use]
@@ -94,14 +82,7 @@ mod tests {
         }
         assert_eq!(CallEnd::Denied.failure(), Some(ToolFailure::Access));
         assert_eq!(CallEnd::NotApproved(NotApproved::Gone).failure(), Some(ToolFailure::NotFound));
-        for (why, state) in [
-            (NotApproved::Denied, ToolState::Denied),
-            (NotApproved::Expired, ToolState::Denied),
-            (NotApproved::Stopped, ToolState::Failed),
-        ] {
-            let end = CallEnd::NotApproved(why);
-            assert_eq!((end.failure(), end.state()), (None, state), "{why:?}");
-        }
+        assert_eq!(CallEnd::NotApproved(NotApproved::Denied).failure(), None);
         let result = |is_error| {
             let parts = vec![Part::Text("timeout".to_owned())];
             CallEnd::Result(Finding::of(

@@ -38,7 +38,7 @@ impl Observer for TurnEvents {
                 }
                 let CallOrigin { id, person, place, .. } = call.origin;
                 self.publish_of(Some(person), place, id, || {
-                    update(&entry.name, call.number, (end.state(), end.failure()), &end.clone().told(entry.effect).text)
+                    update(&entry.name, call.number, (end.into(), end.failure()), &end.clone().told(entry.effect).text)
                 });
             }
             _ => {}
