@@ -140,17 +140,17 @@ fn help_names_what_one_may_run() {
 
         **Commands** (only you see the answers)
         - `/help`: What I do, how to talk to me, and the commands that you may run
-        - `/new`: Start our conversation in this channel over
+        - `/new`: Start our conversation here over
         - `/model`: See or choose the model that answers you
         - `/settings`: See or change how I answer you: length, language, tools, memory and more
         - `/usage`: Your usage, and what is left of your limits
         - `/forget`: Delete everything that I keep about you
         - `/export`: Get everything that I keep about you as a file
-        - `/remember`: Tell me a fact to remember in this channel
+        - `/remember`: Tell me a fact to remember here
         - `/memories`: List the facts that I remember for you, or delete one
         - `/tools`: The tools that I can use
 
-        **What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
+        **What I keep**: our last messages in each conversation, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.
         ");
         // She is configured as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));

@@ -187,6 +187,8 @@ pub struct Inner {
     script: RwLock<Script>,
     asks: Mutex<Vec<Ask>>,
     calls: AtomicUsize,
+    /// The streams that their reader closed before their end.
+    cut: Arc<AtomicUsize>,
 }
 
 #[derive(Clone)]
@@ -199,8 +201,12 @@ impl Model {
     /// Starts a model that repeats the question.
     pub async fn start() -> Self {
         let script: Script = Box::new(|ask| Act::Says(format!("You said: {}", ask.question())));
-        let inner =
-            Arc::new(Inner { script: RwLock::new(script), asks: Mutex::default(), calls: AtomicUsize::default() });
+        let inner = Arc::new(Inner {
+            script: RwLock::new(script),
+            asks: Mutex::default(),
+            calls: AtomicUsize::default(),
+            cut: Arc::default(),
+        });
         let app = Router::new().route("/v1/chat/completions", post(complete));
         let app = app.route("/v1/responses", post(crate::model_responses::respond));
         let app = app.route("/v1/embeddings", post(embed)).with_state(Arc::clone(&inner));
@@ -232,6 +238,11 @@ impl Model {
         self.inner.calls.load(Ordering::SeqCst)
     }
 
+    /// Returns the number of streams that their reader closed before their end.
+    pub fn cut(&self) -> usize {
+        self.inner.cut.load(Ordering::SeqCst)
+    }
+
     /// Returns all requests, in order.
     pub fn asks(&self) -> Vec<Ask> {
         self.inner.asks.lock().clone()
@@ -261,8 +272,8 @@ async fn embed(Json(body): Json<Value>) -> Response<Body> {
 async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> Response<Body> {
     let wanted = body["stream"] == true;
     match ask(&inner, body) {
-        Act::Streams(streamed) if wanted => stream(&streamed, Vec::new()),
-        Act::StreamsUnevenly(streamed, pauses) if wanted => stream(&streamed, pauses),
+        Act::Streams(streamed) if wanted => stream(&streamed, Vec::new(), &inner.cut),
+        Act::StreamsUnevenly(streamed, pauses) if wanted => stream(&streamed, pauses, &inner.cut),
         act => answer(act).await,
     }
 }
@@ -348,7 +359,19 @@ fn stream_call(words: &str, tool: &str, arguments: &Value) -> Response<Body> {
     Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
 }
 
-fn stream(streamed: &Streamed, pauses: Vec<Duration>) -> Response<Body> {
+/// Counts a stream whose reader closed it before its end.
+struct Reading {
+    cut: Arc<AtomicUsize>,
+    is_over: bool,
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        self.cut.fetch_add(usize::from(!self.is_over), Ordering::SeqCst);
+    }
+}
+
+fn stream(streamed: &Streamed, pauses: Vec<Duration>, cut: &Arc<AtomicUsize>) -> Response<Body> {
     let letters: Vec<char> = streamed.content.chars().collect();
     let chunk = |choices: Value| format!("data: {}\n\n", json!({"choices": choices, "model": "scripted"}));
     let delta =
@@ -383,7 +406,13 @@ fn stream(streamed: &Streamed, pauses: Vec<Duration>) -> Response<Body> {
         tokio::time::sleep(pause).await;
         frame
     });
-    let body = if silent { frames.chain(futures_util::stream::pending()).boxed() } else { frames.boxed() };
+    let frames = if silent { frames.chain(futures_util::stream::pending()).boxed() } else { frames.boxed() };
+    let reading = Reading { cut: Arc::clone(cut), is_over: false };
+    let body = futures_util::stream::unfold((frames, reading), |(mut frames, mut reading)| async {
+        let frame = frames.next().await;
+        reading.is_over = frame.is_none();
+        Some((frame?, (frames, reading)))
+    });
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(body)).unwrap()
 }
 

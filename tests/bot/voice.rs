@@ -156,6 +156,7 @@ fn an_interrupted_answer_is_remembered_as_it_was_heard_and_the_model_is_told() {
         let events = speaker.answer().await;
         assert_eq!(of(&events, "interrupted").next().unwrap()["spoken_to"], 1);
         assert_eq!(events[events.len() - 1]["unanswered"], "stopped", "{events:?}");
+        world.until("the model's stream is closed", || (world.model.cut() == 1).then_some(())).await;
         // The answer is complete, and its audio is not.
         world.model.always(Act::says("One is slow. Two is second."));
         speaker.sends(asks("again")).await;
@@ -214,6 +215,48 @@ fn an_interruption_while_an_approval_waits_ends_the_call_and_the_conversation_go
         assert_eq!(texts(&speaker.answer().await), "Never mind.");
         let talk = world.model.last().talk();
         assert!(talk.contains("[interrupted here: the rest was not heard]"), "{talk}");
+    });
+}
+
+#[test]
+fn an_answer_that_was_heard_to_its_end_is_not_interrupted() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_VOICES", ECHO)).await;
+        world.model.always(Act::says("One is first. Two is last. `f(x)`"));
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("count")).await;
+        let turn = speaker.answer().await.pop().unwrap()["turn"].clone();
+        speaker.sends(json!({"event": "interrupt", "turn": turn, "spoken_to": 1})).await;
+        speaker.until(|event| event["event"] == "interrupted").await;
+        speaker.sends(asks("again")).await;
+        speaker.answer().await;
+        let talk = world.model.last().talk();
+        assert_eq!(talk, "user: count\nassistant: One is first. Two is last. `f(x)`\nuser: again");
+    });
+}
+
+#[test]
+fn an_approval_that_waits_is_told_to_a_client_that_opens_later() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_VOICES", ECHO).set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");
+        let world = World::with(setup).await;
+        world.model.does(|ask| match ask.results().len() {
+            0 => Act::calls(&[("c1", "roll_dice", json!({"notation": "2d6"}))]),
+            _ => Act::says("You rolled it."),
+        });
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        speaker.sends(asks("roll")).await;
+        let told = speaker.until(|event| event["event"] == "approval").await.pop().unwrap();
+        drop(speaker);
+        let mut speaker = Speaker::open(&world, "session=one").await;
+        let again = speaker.hears().await.unwrap();
+        assert_eq!((&again["event"], &again["id"], &again["turn"]), (&json!("approval"), &told["id"], &told["turn"]));
+        speaker.sends(json!({"event": "answer", "id": again["id"], "approve": true})).await;
+        assert_eq!(texts(&speaker.answer().await), "You rolled it.");
+        // A decided one does not wait.
+        let mut late = Speaker::open(&world, "session=one").await;
+        late.sends(json!({"event": "ping"})).await;
+        assert_eq!(late.hears().await.unwrap()["event"], "pong");
     });
 }
 

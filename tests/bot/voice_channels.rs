@@ -11,6 +11,7 @@ use playground::guild::ids::{ChannelId, GuildId};
 
 use ports::voice_calls::HEARD_MAX;
 use ports::{Fault, Faults, Input};
+use serde_json::json;
 
 use crate::model::{Act, End};
 use crate::support::{Setup, World, story};
@@ -34,7 +35,11 @@ impl Room {
     async fn as_set(setup: Setup, callers: &str) -> Self {
         let espeak = r#"[{kind = "command", command = ["espeak-ng", "--stdin", "--stdout"]}]"#;
         let setup = setup.set("STAFFAI_DISCORD__VOICE", callers).set("STAFFAI_VOICES", espeak);
-        let world = World::with(setup).await;
+        Self::of(World::with(setup).await).await
+    }
+
+    /// Adds the voice server to a world.
+    async fn of(world: World) -> Self {
         let server = VoiceServer::start(world.channel("general").0).await;
         world.service.voice_server(&server.endpoint(), TOKEN);
         Self { world, server }
@@ -291,6 +296,106 @@ fn a_member_who_speaks_interrupts_and_the_conversation_keeps_what_was_heard() {
         let talk = room.world.model.last().talk();
         assert!(talk.contains("[interrupted here: the rest was not heard]"), "{talk}");
         assert!(talk.matches("first sentence").count() < 12, "{talk}");
+        room.world.stop().await;
+    });
+}
+
+/// A room in which the bot hears Ada, who says "stop please".
+async fn hearing_ada(setup: Setup, dir: &std::path::Path) -> Room {
+    let setup = setup.set("STAFFAI_HEARING", hearing("stop please", &dir.join("heard")));
+    // A model that is silent is waited for.
+    let room = Room::begin(setup.set("STAFFAI_LLM__TIMEOUT", "60s")).await;
+    room.joined_by("Ada").await;
+    room.world.tells("Ada", "listen", &[]).await;
+    room
+}
+
+impl Room {
+    /// Ada speaks, and the answer to her words arrives. Returns the conversation as its model read it.
+    async fn ada_interrupts(&self) -> String {
+        self.server.speaks(self.user("Ada"), &sentence("Stop please, that is enough.")).await;
+        let asked = self.says("**Ada:** stop please").await;
+        let said = crate::support::Said { id: asked.id, channel: self.world.channel("general") };
+        self.world.answer_to(said).await;
+        self.world.model.last().talk()
+    }
+}
+
+#[test]
+fn a_member_who_speaks_between_two_sentences_has_heard_the_first() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let room = hearing_ada(Setup::new(), dir.path()).await;
+        let words = format!("One is first. Two is {} far.", "very ".repeat(40));
+        room.world.model.does(move |ask| match ask.question() {
+            "count" => Act::streams(&words, 10, Duration::ZERO, End::SilenceAfter(10)),
+            _ => Act::says("Yes."),
+        });
+        room.world.says("Ada", "general", "@staffai count");
+        // The first sentence was spoken, and the model does not go on.
+        room.silence(1).await;
+        let talk = room.ada_interrupts().await;
+        let heard = "user: count\nassistant: One is first. [interrupted here: the rest was not heard]";
+        assert_eq!(talk, format!("{heard}\nuser: stop please"));
+        room.world.until("the model's stream is closed", || (room.world.model.cut() == 1).then_some(())).await;
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn a_member_who_speaks_interrupts_an_answer_that_thinks_or_waits_for_an_approval() {
+    const CUT: &str = "[interrupted here: the rest was not heard]\nuser: stop please";
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let room = hearing_ada(Setup::new(), dir.path()).await;
+        room.world.model.does(|ask| if ask.question() == "think" { Act::Hangs } else { Act::says("Yes.") });
+        room.world.says("Ada", "general", "@staffai think");
+        room.world.until("a request", || (room.world.model.calls() == 1).then_some(())).await;
+        assert_eq!(room.ada_interrupts().await, format!("user: think\nassistant: {CUT}"));
+        room.world.stop().await;
+    });
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup::new().set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");
+        let room = hearing_ada(setup, dir.path()).await;
+        room.world.model.does(|ask| match ask.question() {
+            "roll" => Act::calls(&[("c1", "roll_dice", json!({"notation": "2d6"}))]),
+            _ => Act::says("Yes."),
+        });
+        room.world.says("Ada", "general", "@staffai roll");
+        room.says("roll_dice").await;
+        assert_eq!(room.ada_interrupts().await, format!("user: roll\nassistant: {CUT}"));
+        room.world.stop().await;
+    });
+}
+
+#[test]
+fn tools_are_announced_in_the_language_of_the_member_who_had_the_bot_join() {
+    story(async {
+        let dir = tempfile::tempdir().unwrap();
+        let log = dir.path().join("said");
+        let script = format!("tee -a {} | espeak-ng --stdin --stdout", log.display());
+        let voices = format!(r#"[{{kind = "command", command = ["sh", "-c", "{script}"]}}]"#);
+        let mut setup = Setup::new().set("STAFFAI_DISCORD__VOICE", "members").set("STAFFAI_VOICES", voices);
+        for guild in &mut setup.service.seed.guilds {
+            "de".clone_into(&mut guild.locale);
+        }
+        let room = Room::of(World::with(setup).await).await;
+        room.enters("Ada");
+        room.world.tells("Ada", "join", &[]).await;
+        room.world.until("keys", || room.server.is_encrypted().then_some(())).await;
+        room.world.model.does(|ask| {
+            if ask.results().is_empty() {
+                Act::calls(&[("c1", "roll_dice", json!({"notation": "2d6"}))])
+            } else {
+                Act::says("Gewürfelt.")
+            }
+        });
+        let said = room.world.says("Ada", "general", "@staffai würfle");
+        room.world.answer_to(said).await;
+        let words = || std::fs::read_to_string(&log).ok().filter(|words| words.contains("Gewürfelt."));
+        let words = room.world.until("the speech", words).await;
+        assert!(words.starts_with("Einen Moment"), "{words}");
         room.world.stop().await;
     });
 }

@@ -7,7 +7,8 @@ use crate::{playground, playground_with};
 /// Flags of a microphone that needs no permission.
 const MICROPHONE: [&str; 2] = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"];
 
-/// A browser with recognition and a voice, which the test controls. The voice of the server is hidden from the page.
+/// A browser with recognition and a voice, which the test controls. Voice and hearing of the server are hidden from the
+/// page.
 const STAND_IN: &str = r"
     window.SpeechRecognition = class extends EventTarget {
       start() { window.recognition = this; this.started = true; }
@@ -35,7 +36,7 @@ const STAND_IN: &str = r"
     const parse = JSON.parse;
     JSON.parse = (text, ...more) => {
       const value = parse(text, ...more);
-      if (value?.event === 'ready') delete value.voice;
+      if (value?.event === 'ready') { delete value.voice; delete value.hears; }
       return value?.event === 'audio' ? { event: 'pong' } : value;
     };
 ";
@@ -132,8 +133,9 @@ fn a_browser_that_hears_and_speaks_by_itself_is_used() {
     browser.run("speechSynthesis.ends()");
     browser.until("document.getElementById('caption').innerText === speechSynthesis.said[1]");
     // A speaker interrupts: the rest is silent and was not heard.
+    browser.until("speechSynthesis.said.length > 2");
     browser.run("recognition.dispatchEvent(new Event('speechstart'))");
-    browser.until(&format!("{LINES}.includes('Stopped here') && !({SPEAKS}) && speechSynthesis.waiting.length === 0"));
+    browser.until(&format!("{LINES}.includes('Stopped') && !({SPEAKS}) && speechSynthesis.waiting.length === 0"));
     browser.until("document.querySelector('.unheard')");
     // The browser ends its recognition after a while; it is started again until the button ends it.
     browser.run("recognition.started = false; recognition.dispatchEvent(new Event('end'))");

@@ -67,6 +67,45 @@ fn an_answer_is_spoken_and_an_interruption_silences_it() {
     assert!(found.is_empty() && errors.is_empty(), "{}\n{}", found.join("\n"), errors.join("\n"));
 }
 
+#[test]
+fn pictures_denials_and_open_questions_are_shown_and_a_muted_answer_stays_heard() {
+    const LAST: &str = "document.getElementById('lines').lastElementChild.innerText";
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/voice"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    // The caption shows the whole sentence, of which the first clause sounds first.
+    browser.keys("#draft", "hello\n");
+    let caption = "document.getElementById('caption').innerText.trim()";
+    browser.until(&format!("/[.!?]$/.test({caption}) && {LINES}.includes({caption})"));
+    browser.keys("#draft", "draw a boat at sunset\n");
+    browser.until("document.querySelector('#lines .shown-picture')?.naturalWidth > 0");
+    browser.until(&format!("!({LINES}).includes('cannot be shown')"));
+    browser.keys("#draft", "/help\n");
+    browser.until(&format!("{LINES}.includes('I answer each of your messages here')"));
+    // A question that waits is there again after the page was closed, with the conversation before it.
+    browser.keys("#draft", "clear the notes\n");
+    browser.until("document.getElementById('doing').innerText === 'Waiting for your decision'");
+    browser.go("about:blank");
+    browser.go(&format!("{url}/voice"));
+    browser.until(&format!("document.querySelector('#asks .style-1') && {LINES}.includes('draw a boat at sunset')"));
+    browser.run("[...document.querySelectorAll('#asks button')].at(-1).click()");
+    browser.until(&format!("{LAST}.includes('You said no')"));
+    assert_eq!(browser.run(&format!("return {LAST}.includes('was real')")), false);
+    assert_eq!(browser.run(&format!("return {LINES}.includes('was not approved and did not run')")), true);
+    // Muted in the middle of an answer, and stopped after that.
+    browser.keys("#draft", "tell me a long story\n");
+    browser.until(&format!("{SPEAKS} && document.querySelector('#caption .said-word')"));
+    browser.click("#mute");
+    browser.until(&format!("!({SPEAKS})"));
+    browser.keys("body", "\u{e00c}");
+    browser.until(&format!("{LAST}.includes('Stopped')"));
+    assert_eq!(browser.run(&format!("return {LAST}")), "Stopped; the grey part was not heard.");
+    let errors = browser.complaints();
+    assert!(errors.is_empty(), "{}", errors.join("\n"));
+}
+
 /// Records a question as the fake microphone repeats it: speech, then a silence.
 pub fn question(home: &Path) -> String {
     let file = home.join("question.wav");
@@ -196,7 +235,7 @@ fn a_person_without_an_account_asks_by_voice_interrupts_in_mid_sentence_and_asks
     let said = "document.querySelectorAll('#caption .said-word').length";
     browser.until(&format!("{SPEAKS} && {caption}.includes('retired teacher') && {said} > 2 && {said} < {words}"));
     browser.click("#hands");
-    browser.until(&format!("{LINES}.includes('Stopped here')"));
+    browser.until(&format!("{LINES}.includes('Stopped')"));
     let heard =
         "[...document.querySelectorAll('.spoken-block')].filter(one => one.nextElementSibling?.matches('.unheard'))";
     let heard = browser.until(&format!("{heard}[0]?.innerText"));

@@ -31,6 +31,7 @@ use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::acts::Acts;
 use crate::services::busy::Busy;
 use crate::services::facts::FactKeeper;
 use crate::services::interjections::Interjections;
@@ -96,6 +97,8 @@ pub struct Gateway {
     pub restricted: Arc<Restricted>,
     /// Runs commands.
     pub commands: Handle<CommandsMsg>,
+    /// The calls of recent turns that change something.
+    pub acts: Arc<Acts>,
     /// The facts learned from members.
     pub facts: Arc<FactKeeper>,
     /// Notifies subscribers of turns that were not accepted.

@@ -1,5 +1,6 @@
 //! Shared state and functions of several actors. This state outlives a crash of any of them.
 
+pub mod acts;
 pub(crate) mod allowances;
 pub(crate) mod alone;
 pub mod basics;

@@ -59,7 +59,7 @@ use domain::gate::Parked;
 use domain::given::Given;
 use domain::happening::Happening;
 use domain::history::History;
-use domain::ids::Timestamp;
+use domain::ids::{Timestamp, TurnId};
 use domain::incoming::Quoted;
 use domain::ledger;
 use domain::notice::{self, Apology};
@@ -127,7 +127,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     memory::prefer(parts, &running, &mut turn, &tally).await;
     let parked = resumed.clone();
-    let tasks = TasksUnderWay::default();
+    let (tasks, id) = (TasksUnderWay::default(), turn.id.clone());
     let work = async {
         if again || resumed.is_some() {
             memory::take_up_requests(parts, &turn).await;
@@ -142,9 +142,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     };
     let end = tokio::select! {
         biased;
-        () = cancel.cancelled() => None,
+        () = cut(parts, &id, cancel) => None,
         end = work => Some(Some(end)),
-        () = deadline.passed() => Some(None),
+        () = deadline.passed() => (!cancel.is_cancelled()).then_some(None),
     };
     // All running work is dropped at this point and has reported its use.
     tasks.cancel(None, &parts.tools.toolbox.now());
@@ -159,6 +159,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         }
         None => {
             spent_in_vain(parts, &turn, parked.as_deref(), &effort);
+            memory::remember_acts(parts, &running, &turn).await;
             // If the outbox refuses this, the draft ends at the turn's deadline.
             outbox.tell(forget(&turn));
             return TurnResult::Over;
@@ -175,6 +176,12 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         interjected(parts, &turn, &answer);
     }
     TurnResult::Answered(Box::new(answer))
+}
+
+/// Waits until the turn is cancelled. If its answer was interrupted, a call that changes something finishes first.
+async fn cut(parts: &TurnParts, turn: &TurnId, cancel: &CancellationToken) {
+    cancel.cancelled().await;
+    parts.shared.acts.finish(turn).await;
 }
 
 /// Returns the message that ends the draft of this turn.

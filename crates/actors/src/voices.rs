@@ -66,8 +66,8 @@ impl Actor for Voices {
     ) -> Result<(), Crash> {
         // The caller of a request may have gone.
         match message {
-            VoicesMsg::Join(room, locale, reply) => {
-                let _ = reply.send(self.join(ctx, state, *room, locale).await?);
+            VoicesMsg::Join(room, reply) => {
+                let _ = reply.send(self.join(ctx, state, *room).await?);
             }
             VoicesMsg::Leave(guild, reply) => {
                 let left = self.end(ctx, state, &guild).await;
@@ -99,7 +99,6 @@ impl Voices {
         ctx: &mut ActorContext<Voices>,
         state: &mut VoicesState,
         room: VoiceRoom,
-        locale: Locale,
     ) -> Result<VoiceReply, Crash> {
         if let Some(known) = state.calls.get(&room.guild) {
             let is_there = known.call.room.channel == room.channel;
@@ -108,7 +107,7 @@ impl Voices {
         if state.calls.len() >= CALLS_MAX {
             return Ok(VoiceReply::Full);
         }
-        let guild = room.guild.clone();
+        let (guild, locale) = (room.guild.clone(), Locale::of(room.language.as_deref()));
         let call = Arc::new(Call {
             room,
             locale,

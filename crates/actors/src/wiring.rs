@@ -429,6 +429,7 @@ impl Wiring {
             interjections: Arc::clone(&self.turn_parts.shared.interjections),
             facts: Arc::clone(&self.parts.records.facts),
             restricted: Arc::clone(&self.restricted),
+            acts: Arc::clone(&self.turn_parts.shared.acts),
         }
     }
 }

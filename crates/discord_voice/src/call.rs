@@ -67,7 +67,9 @@ impl Calls {
 impl Calls {
     /// Returns the text of an answer. A long one is laid out on another thread.
     async fn text(&self, parts: &Arc<[Part]>) -> String {
-        let (parts, now) = (Arc::clone(parts), self.clock.now());
+        // Files are in the text chat.
+        let parts: Vec<Part> = parts.iter().filter(|part| !matches!(part, Part::File(_))).cloned().collect();
+        let now = self.clock.now();
         ports::blocking(move || template::spelled_out(&as_text(&parts, TEXT_LIMIT), now)).await.unwrap_or_default()
     }
 }
@@ -281,7 +283,8 @@ impl<'a> Call<'a> {
             }
             _ => String::new(),
         };
-        let sentences = self.answers.read(&turn, &event.update, &text, (&self.calls.speech.phrases, None));
+        let said_in = (&*self.calls.speech.phrases, self.room.language.as_deref());
+        let sentences = self.answers.read(&turn, &event.update, &text, said_in);
         self.speak(event.number, &turn, sentences);
     }
 
@@ -332,22 +335,21 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Stops the answer that is being spoken, because a member who agreed to be heard speaks.
+    /// Stops the answer that is being spoken, because a member who agreed to be heard speaks. If none is, the newest open
+    /// answer ends: its model thinks, a tool runs, or an approval waits.
     fn interrupt(&mut self) {
-        if !self.driver.is_audible() && self.queue.turn().is_none() {
-            return;
-        }
-        let spoken = self.driver.spoken().and_then(|mark| self.marks.iter().find(|(known, _)| *known == mark));
-        let spoken = spoken.map(|(_, of)| of.clone()).filter(|_| self.driver.is_audible());
-        let turn = spoken.as_ref().map(|of| of.turn.clone()).or_else(|| self.queue.turn().map(str::to_owned));
+        let sentence = |mark: Option<u64>| self.marks.iter().find(|(known, _)| Some(*known) == mark).map(|(_, of)| of);
+        let sounds = sentence(self.driver.sounds()).map(|of| of.turn.as_str()).or_else(|| self.queue.turn());
+        let Some(turn) = sounds.or_else(|| self.answers.newest_open()).map(str::to_owned) else { return };
+        // Between two sentences, the last one that was spoken.
+        let heard = sentence(self.driver.spoken()).filter(|of| of.turn == turn).map(|of| of.sentence);
         self.driver.hush();
         self.samples = None;
-        let Some(turn) = turn else { return };
         self.queue.silence(Some(&turn));
         let Some(answer) = self.answers.of(&turn) else { return };
         answer.is_cut = true;
-        if answer.is_exchange {
-            let heard = answer.heard(spoken.map(|of| of.sentence)).to_owned();
+        if answer.is_exchange && !answer.is_heard(heard) {
+            let heard = answer.heard(heard).to_owned();
             self.host.interrupted(turn, heard);
         }
     }

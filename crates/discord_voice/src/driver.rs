@@ -158,9 +158,9 @@ impl Driver {
         self.mouth.hush();
     }
 
-    /// True while audio is sent that is no silence.
-    pub(crate) fn is_audible(&self) -> bool {
-        self.mouth.is_audible()
+    /// Returns the mark of the next frame; `None` while no audio waits.
+    pub(crate) fn sounds(&self) -> Option<u64> {
+        self.mouth.sounds()
     }
 
     /// True if this is the voice server of the connection.

@@ -84,9 +84,9 @@ impl Mouth {
         !self.frames.is_empty() || self.tail.is_some()
     }
 
-    /// True while audio waits.
-    pub(crate) fn is_audible(&self) -> bool {
-        !self.frames.is_empty()
+    /// Returns the mark of the next frame; `None` while no audio waits.
+    pub(crate) fn sounds(&self) -> Option<u64> {
+        self.frames.front().map(|(mark, _)| *mark)
     }
 
     /// The time of the next act.

@@ -148,6 +148,8 @@ pub enum Happening<'a> {
         tool: &'a str,
         /// The arguments of the call.
         arguments: &'a Map<String, Value>,
+        /// True if the call was refused before: it does not run, and its end follows.
+        is_refused: bool,
     },
     /// A tool call reports progress.
     ToolProgressed {

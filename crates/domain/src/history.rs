@@ -1,6 +1,7 @@
 //! The history of one conversation, in the stored form that the Python bot also reads and writes.
 
 use std::collections::HashSet;
+use std::fmt::{self, Display, Formatter};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -34,10 +35,52 @@ pub struct Exchange {
     pub answered_at: Timestamp,
 }
 
+/// The mark behind the heard part of an interrupted answer.
+const INTERRUPTED: &str = "[interrupted here: the rest was not heard]";
+
+/// The maximum length of a call's result in a history, in characters.
+const ACT_MAX: usize = 300;
+
 /// Returns the stored form of an answer that was interrupted after these words: the mark tells the model.
 #[must_use]
 pub fn interrupted(heard: &str) -> String {
-    format!("{} [interrupted here: the rest was not heard]", heard.trim_end()).trim_start().to_owned()
+    format!("{} {INTERRUPTED}", heard.trim_end()).trim_start().to_owned()
+}
+
+/// A call that changes something, in a turn whose answer was interrupted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Act {
+    /// The name of the tool.
+    pub tool: String,
+    /// Its result, [shortened](Self::shortened). `None` if it is not known: the call may have run.
+    pub result: Option<String>,
+}
+
+impl Act {
+    /// Returns a result in one line of bounded length, without the brackets of marks.
+    #[must_use]
+    pub fn shortened(result: &str) -> String {
+        let plain = |c: char| match c {
+            '[' => '(',
+            ']' => ')',
+            _ if c.is_whitespace() => ' ',
+            _ => c,
+        };
+        let mut short: String = result.trim().chars().take(ACT_MAX).map(plain).collect();
+        if result.trim().chars().nth(ACT_MAX).is_some() {
+            short.push('…');
+        }
+        short
+    }
+}
+
+impl Display for Act {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.result {
+            Some(result) => write!(f, "[tool {} was called; its result: {result}]", self.tool),
+            None => write!(f, "[tool {} was called; it may have run, and its result is not known]", self.tool),
+        }
+    }
 }
 
 /// The messages of one conversation, in the order of their exchanges. A question that was queued is directly before
@@ -207,6 +250,17 @@ impl History {
         self.forget(&exchange.asked, exchange.asked_at);
         let pair = pair(exchange, exchange.asked.clone());
         self.insert(self.place_in_time(&pair), pair, max_messages);
+    }
+
+    /// Adds these calls behind the mark of the interrupted answer to the question of this time, in place of those that
+    /// are there. Other answers do not change.
+    pub fn tell_acts(&mut self, asked_at: Timestamp, acts: &[Act]) {
+        let asked = |entry: &HistoryEntry| entry.role == Role::User && entry.at == asked_at && entry.other().is_none();
+        let Some(place) = self.entries.iter().position(asked) else { return };
+        let Some(answer) = self.entries.get_mut(place + 1).filter(|next| next.role == Role::Assistant) else { return };
+        let Some(mark) = answer.content.rfind(INTERRUPTED) else { return };
+        answer.content.truncate(mark + INTERRUPTED.len());
+        answer.content.extend(acts.iter().map(|act| format!(" {act}")));
     }
 
     /// Returns the messages for a model: the newest `most` not older than `max_age`, then the messages that the

@@ -15,6 +15,7 @@ pub use super::gate::GateDecision;
 use super::gate::Subject;
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
+use super::tool::called::{CallEnd, NotApproved};
 use super::tool::failure::ToolFailure;
 
 /// One event of a place's stream.
@@ -156,6 +157,20 @@ pub enum ToolState {
     Succeeded,
     /// It failed, was refused or timed out.
     Failed,
+    /// A person denied it, or did not approve it in time. It did not run.
+    Denied,
+}
+
+impl From<&CallEnd> for ToolState {
+    /// Returns the state of a call that ended so.
+    fn from(end: &CallEnd) -> Self {
+        match end {
+            CallEnd::NotApproved(NotApproved::Denied | NotApproved::Expired) => Self::Denied,
+            CallEnd::Begun(_) => Self::Running,
+            _ if end.succeeded() => Self::Succeeded,
+            _ => Self::Failed,
+        }
+    }
 }
 
 impl TurnUpdate {

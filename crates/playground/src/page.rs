@@ -41,8 +41,7 @@ const UPLOAD_BYTES: usize = 12 << 20;
 /// Maximum number of open event streams; each browser tab has one.
 const STREAMS: usize = 64;
 /// Content security policy: nothing is loaded from elsewhere, and no page may frame this one.
-const POLICY: &str =
-    "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
+const POLICY: &str = "default-src 'self'; img-src 'self' blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: path, media type, text.
 const FILES: [(&str, &str, &str); 45] = [

@@ -24,6 +24,8 @@ pub struct VoiceRoom {
     pub caller: Person,
     /// The ids of that member's roles.
     pub roles: Vec<String>,
+    /// The language tag of that member, such as `de`: that of notices and announcements. English if absent.
+    pub language: Option<String>,
 }
 
 impl VoiceRoom {

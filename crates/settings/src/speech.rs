@@ -202,6 +202,15 @@ impl Voice {
     }
 }
 
+impl Ear {
+    /// Returns the row of a command with the default values.
+    #[must_use]
+    pub const fn of_command(command: Vec<String>) -> Self {
+        let source = SourceRow::Command(command);
+        Self { source, language: None, stream: false, timeout: usual_timeout(), price_per_minute: None }
+    }
+}
+
 const fn usual_timeout() -> Duration {
     Duration::from_secs(15)
 }

@@ -43,6 +43,10 @@ pub struct Answer {
     pub is_cut: bool,
     /// True if the turn becomes an exchange of the conversation: a command and an apology do not.
     pub is_exchange: bool,
+    /// True once its whole text is known.
+    is_complete: bool,
+    /// The last sentence with speech.
+    last_spoken: Option<usize>,
     sentences: Sentences,
     /// The text since the answer last began anew.
     text: String,
@@ -68,6 +72,8 @@ impl Answer {
             turn,
             is_cut: false,
             is_exchange,
+            is_complete: false,
+            last_spoken: None,
             sentences: Sentences::new(),
             text: String::new(),
             displayed: String::new(),
@@ -106,12 +112,14 @@ impl Answer {
         self.spoken += 1;
         let number = self.ends.len();
         self.ends.push(self.displayed.len());
+        self.last_spoken = Some(number);
         Some(Sentence { number, speech: words.to_owned(), ..Sentence::default() })
     }
 
     /// Completes the answer with its whole text.
     pub fn finish(&mut self, whole: &str) -> Vec<Sentence> {
         let whole = &whole[..whole.floor_char_boundary(TEXT_MAX)];
+        self.is_complete = true;
         let sent = self.text.len() - self.sentences.pending().len();
         let mut sentences = if let Some(rest) = whole.strip_prefix(self.text.as_str()) {
             self.grow(rest)
@@ -136,11 +144,18 @@ impl Answer {
         self.displayed.shrink_to_fit();
     }
 
-    /// Returns what was displayed up to this sentence.
+    /// Returns the heard part of the answer: what was displayed up to the end of this sentence. `spoken_to` is the last
+    /// sentence whose audio began to sound, for every listener; `None` if none did.
     #[must_use]
     pub fn heard(&self, spoken_to: Option<usize>) -> &str {
         let end = spoken_to.and_then(|sentence| self.ends.get(sentence).or(self.ends.last()));
         &self.displayed[..end.copied().unwrap_or_default()]
+    }
+
+    /// True if the answer is complete and its last speech began to sound: there is nothing to interrupt.
+    #[must_use]
+    pub fn is_heard(&self, spoken_to: Option<usize>) -> bool {
+        self.is_complete && spoken_to >= self.last_spoken
     }
 
     fn begin(&mut self) {
@@ -177,6 +192,9 @@ impl Answer {
         let number = self.ends.len();
         self.displayed.push_str(&display);
         self.ends.push(self.displayed.len());
+        if !speech.is_empty() {
+            self.last_spoken = Some(number);
+        }
         let anew = std::mem::take(&mut self.begins_anew);
         Sentence { number, text: display, speech, emotions, speaks, anew, has_audio: false }
     }
@@ -205,6 +223,7 @@ mod tests {
             ]
         );
         assert_eq!((answer.heard(None), answer.heard(Some(1))), ("", "Well, it is so."));
+        assert_eq!([None, Some(1), Some(2)].map(|to| answer.is_heard(to)), [false, false, true]);
         // Only the rest that was not sent differs.
         let mut answer = Answer::new("1".to_owned(), true);
         answer.draft("One. Tw", true);
@@ -225,6 +244,7 @@ mod tests {
     fn text_before_a_tool_call_is_spoken_at_once() {
         let mut answer = Answer::new("1".to_owned(), true);
         assert_eq!(answer.draft("Let me look", true), []);
+        assert!(!answer.is_heard(Some(9)), "more may follow");
         assert_eq!(shown(&answer.pause()), [("Let me look", "Let me look", false)]);
         assert_eq!(shown(&answer.draft("It is 4. A", true)), [("It is 4.", "It is 4.", true)]);
         assert_eq!(answer.heard(Some(9)), "Let me lookIt is 4.");

@@ -53,7 +53,7 @@ impl Answers {
             TurnUpdate::Tool { state, failure, .. } => {
                 let announcement = match state {
                     ToolState::Running => Some(Announcement::Running),
-                    ToolState::Succeeded | ToolState::Failed => failure.map(Announcement::Failed),
+                    ToolState::Succeeded | ToolState::Failed | ToolState::Denied => failure.map(Announcement::Failed),
                 };
                 let mut sentences = answer.pause();
                 sentences.extend(announcement.and_then(|one| answer.announce(one, phrases.say(tag, one))));
@@ -87,6 +87,12 @@ impl Answers {
     /// Returns the newest answer.
     pub fn newest(&mut self) -> Option<&mut Answer> {
         self.all.back_mut()
+    }
+
+    /// Returns the turn of the newest answer that was neither cut nor ended.
+    #[must_use]
+    pub fn newest_open(&self) -> Option<&str> {
+        self.all.iter().rfind(|answer| !answer.is_cut).map(|answer| answer.turn.as_str())
     }
 
     /// Forgets all answers, after events were missed: their whole answers follow.
@@ -135,9 +141,11 @@ mod tests {
         }
         assert_eq!(speeches(&mut answers, "1", &draft("It is so. And"), ""), ["It is so."]);
         assert!(answers.is_open("1") && !answers.is_open("2"));
+        assert_eq!(answers.newest_open(), Some("1"));
         assert_eq!(speeches(&mut answers, "1", &apology(), "It is so. And no more."), ["And no more."]);
         assert!(!answers.of("1").unwrap().is_exchange);
         assert!(speeches(&mut answers, "1", &TurnUpdate::Done { unanswered: None }, "").is_empty());
+        assert_eq!(answers.newest_open(), None);
         assert!(!answers.is_open("1") && speeches(&mut answers, "1", &draft("Late. Too"), "").is_empty());
     }
 

@@ -7,7 +7,7 @@ mod block;
 
 use unicode_segmentation::UnicodeSegmentation;
 
-use self::block::{Block, Tags};
+use self::block::{Block, CALLS, Json, Tags};
 use super::abbreviations;
 use super::spoken::{Part, TAG_MAX, part};
 
@@ -62,6 +62,10 @@ enum Mode {
     },
     /// Perhaps a JSON object that began here.
     Brace {
+        from: usize,
+    },
+    /// Perhaps the mark of calls, which began here.
+    Bracket {
         from: usize,
     },
     Block(Block),
@@ -133,7 +137,7 @@ impl Sentences {
         let mut parts = Vec::new();
         self.cut(self.pending.len(), &mut parts);
         // What began in the returned text ends with it.
-        if matches!(self.mode, Mode::Ticks { .. } | Mode::Tag { .. } | Mode::Brace { .. }) {
+        if matches!(self.mode, Mode::Ticks { .. } | Mode::Tag { .. } | Mode::Brace { .. } | Mode::Bracket { .. }) {
             self.mode = Mode::Text;
         }
         parts
@@ -207,6 +211,17 @@ impl Sentences {
                     self.text(c, parts);
                 }
             },
+            Mode::Bracket { from } => {
+                let read = self.pending.len() - from;
+                if !CALLS[read..].starts_with(c) {
+                    self.mode = Mode::Text;
+                    return self.text(c, parts);
+                }
+                self.pending.push(c);
+                if read + 1 == CALLS.len() {
+                    self.open(from, Block::Calls(Json::default()), parts);
+                }
+            }
             Mode::Text | Mode::Block(_) => self.text(c, parts),
         }
     }
@@ -237,7 +252,8 @@ impl Sentences {
         match c {
             '`' => self.mode = Mode::Ticks { from, begins_line },
             '<' => self.mode = Mode::Tag { from },
-            '{' if begins_line => self.mode = Mode::Brace { from },
+            '{' => self.mode = Mode::Brace { from },
+            '[' => self.mode = Mode::Bracket { from },
             _ => self.mark(c),
         }
         self.keep(c, parts);
@@ -341,7 +357,7 @@ impl Sentences {
     /// Reads a character of what may be a tag.
     fn tag(&mut self, from: usize, c: char, parts: &mut Vec<Part>) {
         let length = self.pending.len() - from;
-        let named = length > 1 || c.is_alphabetic() || matches!(c, '/' | '|');
+        let named = length > 1 || c.is_alphabetic() || matches!(c, '/' | '|' | '｜');
         if !named || length >= TAG_MAX || matches!(c, '\n' | '<') {
             self.mode = Mode::Text;
             return self.text(c, parts);

@@ -1,7 +1,9 @@
 //! The spoken form of a displayed text: no markup, code, tags, addresses or emoji.
 
 /// Maximum length of a tag with its brackets, in bytes. A longer one is text.
-pub(crate) const TAG_MAX: usize = 64;
+pub(crate) const TAG_MAX: usize = 128;
+/// Maximum length of inline code that is spoken, in bytes.
+const CODE_MAX: usize = 40;
 
 /// Words in square brackets that name an emotion.
 const EMOTIONS: [&str; 16] = [
@@ -45,8 +47,13 @@ impl Voice {
             let rest = &text[at..];
             if c == '`' {
                 in_code = !in_code;
-                at += rest.len() - rest.trim_start_matches('`').len();
+                let inside = rest.trim_start_matches('`');
+                at += rest.len() - inside.len();
                 self.space();
+                if in_code && let Some((code, _)) = inside.split_once('`').filter(|(code, _)| is_wordlike(code)) {
+                    self.said.push_str(&code.replace('_', " "));
+                    at += code.len();
+                }
                 continue;
             }
             if in_code {
@@ -133,6 +140,14 @@ impl Voice {
     }
 }
 
+/// True for inline code that can be read aloud: a few words, such as the name of a file or a command.
+fn is_wordlike(code: &str) -> bool {
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_' | '.' | '/' | '+' | '#');
+    // A full stop before a space ends a sentence, which no name has.
+    let ends = code.contains(". ") || code.ends_with('.');
+    code.len() <= CODE_MAX && !ends && code.contains(char::is_alphabetic) && code.chars().all(is_plain)
+}
+
 fn at_word_start(said: &str) -> bool {
     !said.ends_with(char::is_alphanumeric)
 }
@@ -189,7 +204,12 @@ mod tests {
             ("see [the *docs*](https://a.example/b).", "see the docs."),
             ("![a cat](x.png) Look!", "Look!"),
             ("at https://www.example.org/a?b=1, then", "at example.org, then"),
-            ("run `cargo test` now", "run now"),
+            ("run `cargo test` now", "run cargo test now"),
+            ("`src/main.rs` has `my_name`, ``C++`` and `/help`.", "src/main.rs has my name, C++ and /help."),
+            ("`roll_dice` did not run", "roll dice did not run"),
+            ("call `f(x)` or `a. B` or `{\"tool\": 1}` here", "call or or here"),
+            ("`a very long piece of code that has more words than a name` is long", "is long"),
+            ("an open `tick", "an open"),
             ("snake_case and _this_", "snake case and this"),
             ("a <b>bold</b> one <|end|>", "a bold one"),
             ("2 < 3 and 4 > 1", "2 < 3 and 4 > 1"),

@@ -32,7 +32,7 @@ use ports::tools::{Command, ServerEntry, Transport};
 use settings::Settings;
 use settings::edges::Slack;
 use settings::sources::Sources;
-use settings::speech::Voice;
+use settings::speech::{Ear, Voice};
 use settings::triggers::Triggers;
 use telemetry::events::{CONFIG_REJECTED, PLAYGROUND_BOT_ENDED};
 use telemetry::tally::Tally;
@@ -99,7 +99,12 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.log.messages = true;
     settings.tools.brought = vec![example()];
     if settings.speech.voices.is_empty() {
-        settings.speech.voices.extend(espeak());
+        let command = ["espeak-ng", "--stdin", "--stdout"];
+        settings.speech.voices.extend(installed(&command).map(Voice::of_command));
+    }
+    if settings.speech.hearing.is_empty() {
+        let command = ["pocketsphinx_continuous", "-infile", "/dev/stdin"];
+        settings.speech.hearing.extend(installed(&command).map(Ear::of_command));
     }
     settings.discord.api_url.clone_from(&birth.api_url);
     settings.discord.token = Some(birth.token.clone().into());
@@ -186,9 +191,8 @@ async fn count(tally: Arc<Tally>, say: mpsc::Sender<BotReport>) {
     }
 }
 
-/// Returns the row of `espeak-ng`, if it is installed.
-fn espeak() -> Option<Voice> {
-    let command = ["espeak-ng", "--stdin", "--stdout"].map(str::to_owned);
-    let is_there = |folder: &str| Path::new(folder).join(&command[0]).is_file();
-    speech::PATH.split(':').any(is_there).then(|| Voice::of_command(command.into()))
+/// Returns the command for speech, if its program is installed.
+fn installed(command: &[&str]) -> Option<Vec<String>> {
+    let is_there = |folder: &str| command.first().is_some_and(|program| Path::new(folder).join(program).is_file());
+    speech::PATH.split(':').any(is_there).then(|| command.iter().map(|part| (*part).to_owned()).collect())
 }

@@ -61,11 +61,17 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, C
     let piece = match kind {
         CommandKind::Help => {
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
+            // The community of a session is the door of its owner.
+            let is_channel = |guild: &str| guild != command.caller.person.door.as_str();
+            let place = match command.guild.as_deref().filter(|guild| is_channel(guild)) {
+                Some(_) => words::HelpPlace::Channel { direct },
+                None => words::HelpPlace::Alone,
+            };
             let own: Vec<CommandKind> = CommandKind::ALL
                 .into_iter()
                 .filter(|kind| kind.is_served(served) && kind.may_be_run_by(&command.caller, operators))
                 .collect();
-            Piece::text(words::help(&own, direct, locale))
+            Piece::text(words::help(&own, place, locale))
         }
         CommandKind::New => Piece::text(begin_anew(parts, command).await),
         CommandKind::Model => Piece::text(preferences::model(parts, command).await),

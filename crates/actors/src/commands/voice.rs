@@ -31,9 +31,9 @@ async fn joined(parts: &CommandParts, command: &Command, is_operator: bool) -> V
         Err(_) => return VoiceReply::Failed,
     };
     let roles = command.caller.roles.clone();
-    let room = Box::new(VoiceRoom { guild: guild.clone(), channel, caller: person, roles });
-    let locale = command.caller.locale();
-    let joined = parts.voices.call(|reply| VoicesMsg::Join(room, locale, reply), TIMEOUT).await;
+    let language = command.caller.locale.clone();
+    let room = Box::new(VoiceRoom { guild: guild.clone(), channel, caller: person, roles, language });
+    let joined = parts.voices.call(|reply| VoicesMsg::Join(room, reply), TIMEOUT).await;
     joined.unwrap_or(VoiceReply::Failed)
 }
 

@@ -57,7 +57,7 @@ impl Gateway {
     }
 
     /// Cancels the turn of an interrupted answer, and remembers what was heard of it, unless the person's settings forbid
-    /// it. The receipt is settled afterwards, so that the next question finds it.
+    /// it. A call that changes something finishes first. The receipt is settled afterwards, so that the next question finds it.
     pub(super) fn interrupted(
         &self,
         ctx: &mut ActorContext<Self>,
@@ -66,11 +66,14 @@ impl Gateway {
         receipt: Receipt,
     ) {
         // The dropped receipt tells the door that the event was not accepted.
-        if self.journal.cast(JournalMsg::Cancel(TurnId::of(&interruption.message))).is_err() {
-            return;
+        let turn = TurnId::of(&interruption.message);
+        self.acts.interrupt(&turn, true);
+        if self.journal.cast(JournalMsg::Cancel(turn.clone())).is_err() {
+            return self.acts.interrupt(&turn, false);
         }
         interruption.heard.asked = triage::words_of(&interruption.heard.asked, us);
         let (facts, store, running) = (Arc::clone(&self.facts), Arc::clone(&self.store), self.live.now());
+        let acts = Arc::clone(&self.acts);
         let person = &interruption.heard.person;
         let settings = keys::preferences(self.live.linked(person).lead(person));
         ctx.background(async move {
@@ -81,7 +84,7 @@ impl Gateway {
                 return receipt.settle();
             }
             let records = ConversationRecords::new(&*store, &running);
-            if records.interrupt(facts.forgotten(), &interruption, &running).await {
+            if records.interrupt(facts.forgotten(), &interruption, &running, || acts.of(&turn)).await {
                 receipt.settle();
             }
         });

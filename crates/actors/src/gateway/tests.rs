@@ -61,6 +61,7 @@ fn gateway_with(permits: Shares, journal: Handle<JournalMsg>, outboxes: Outboxes
     let facts =
         FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, || usual().now().settings.memory.bounds());
     Gateway {
+        acts: Arc::default(),
         live: usual(),
         facts: Arc::new(facts),
         permits,

@@ -4,14 +4,13 @@ use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::caller::Caller;
 use domain::ids::Place;
-use domain::locale::Locale;
 use domain::voice_channel::VoiceReply;
 use ports::voice_calls::VoiceRoom;
 
 /// The messages that the supervisor of calls handles.
 pub enum VoicesMsg {
     /// From a command: joins a channel. The notices there are in this language.
-    Join(Box<VoiceRoom>, Locale, Reply<VoiceReply>),
+    Join(Box<VoiceRoom>, Reply<VoiceReply>),
     /// From a command: leaves the channel of a community.
     Leave(String, Reply<VoiceReply>),
     /// From a command: the caller agrees to be heard in the call of their community, or no longer.

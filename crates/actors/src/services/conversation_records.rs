@@ -9,7 +9,7 @@ use crate::services::histories;
 use crate::services::recorded;
 use crate::services::running::Running;
 use domain::forgetting::Forgetting;
-use domain::history::{Exchange, History};
+use domain::history::{Act, Exchange, History};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Deletion, Interruption};
 use domain::keys;
@@ -82,13 +82,15 @@ impl<'a> ConversationRecords<'a> {
         histories::change(self.store, key, self.ttl, change).await
     }
 
-    /// Replaces the answer of a question with what was heard of it; one that is not remembered is added. Returns false
+    /// Replaces the answer of a question with what was heard of it, and with what its tools changed; one that is not
+    /// remembered is added. Returns false
     /// if the history cannot be read now, or if the change is not durable.
     pub(crate) async fn interrupt(
         &self,
         forgotten: &Forgotten,
         interruption: &Interruption,
         running: &Running,
+        acts: impl FnOnce() -> Vec<Act>,
     ) -> bool {
         let Interruption { message, place, heard } = interruption;
         let key = keys::history(&heard.person, place);
@@ -102,6 +104,8 @@ impl<'a> ConversationRecords<'a> {
             Stored::Part(_) | Stored::Unreadable(_) => return false,
         };
         history.add(heard, running.settings.history.max_messages);
+        // Read under the lock: a call that ends later adds itself.
+        history.tell_acts(heard.asked_at, &acts());
         let asked = AskedQuestion { person: heard.person.clone(), place: place.clone(), at: heard.asked_at };
         let mut writes = asked.marks(message, running);
         writes.push(histories::write(key, &history, self.ttl));

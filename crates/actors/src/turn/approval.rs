@@ -130,6 +130,12 @@ impl TurnTask<'_> {
         (done, left)
     }
 
+    /// True if the call was refused before it begins: by a person, or because no person could be asked.
+    pub(super) fn is_refused(&self, ready: &Ready, leave: Leave<'_>) -> bool {
+        let decided = self.tools.access.decide(&ready.entry, &ready.arguments);
+        matches!(leave, Leave::Refused(_) | Leave::Decision(_)) && self.may_run(ready, decided, leave).is_err()
+    }
+
     /// Applies the current rules, which override the approval: a call that they deny now does not run, and a call that
     /// requires approval runs with the approval of exactly this call.
     pub(super) fn may_run(&self, ready: &Ready, decided: Decided, leave: Leave<'_>) -> Result<(), CallEnd> {

@@ -214,6 +214,17 @@ pub(super) fn remember(
     });
 }
 
+/// Adds the calls that changed something to the history of an interrupted answer, if it is remembered.
+pub(super) async fn remember_acts(parts: &TurnParts, running: &Running, turn: &Turn) {
+    let acts = parts.shared.acts.of(&turn.id);
+    if acts.is_empty() {
+        return;
+    }
+    let ttl = running.settings.history.ttl;
+    let (key, ttl) = (keys::history(&turn.person, &turn.place), (!ttl.is_zero()).then_some(ttl));
+    histories::change(&*parts.basics.store, &key, ttl, |history| history.tell_acts(turn.at, &acts)).await;
+}
+
 /// Returns the members at this door whose text the history quotes.
 fn others<'a>(turn: &'a Turn, history: &'a History) -> impl Iterator<Item = Person> + 'a {
     history.others().into_iter().map(|id| Person::new(turn.person.door.clone(), id))

@@ -14,6 +14,7 @@ use crate::observation::turn_events::TurnEvents;
 use crate::observers::Observers;
 use crate::outbox::{ClosedPlaces, Outboxes};
 use crate::runtime::handle::Handle;
+use crate::services::acts::Acts;
 use crate::services::allowances::Allowances;
 use crate::services::basics::Basics;
 use crate::services::busy::Busy;
@@ -141,4 +142,6 @@ pub struct SharedState {
     pub closed: Arc<ClosedPlaces>,
     /// The record of interjections, the bot's unrequested answers.
     pub interjections: Arc<Interjections>,
+    /// The calls of recent turns that change something.
+    pub acts: Arc<Acts>,
 }

@@ -20,6 +20,7 @@ use super::parked::Asking;
 use super::parts::TurnParts;
 use super::pictures::{HeldPicture, ShownPictures};
 use crate::messages::journal::JournalMsg;
+use crate::services::acts::ActingCall;
 use crate::services::long_results::TurnResults;
 use crate::services::reused_results::ReusableCall;
 use crate::services::running::Running;
@@ -136,6 +137,9 @@ struct Underway<'a> {
 impl Underway<'_> {
     fn ended(mut self, rule: Option<usize>, end: &CallEnd) {
         self.over = true;
+        if let Some(acting) = self.times.acting.as_ref().filter(|_| !matches!(end, CallEnd::Begun(_))) {
+            acting.ended(&end.clone().told(self.ready.entry.effect).text);
+        }
         self.tell(rule, Some(end));
     }
 
@@ -175,6 +179,8 @@ struct Times {
     began: Instant,
     /// The time at which it was passed to its source.
     ran: Option<Instant>,
+    /// The record of a call that changes something, from that time on.
+    acting: Option<ActingCall>,
 }
 
 impl TurnTask<'_> {
@@ -294,8 +300,9 @@ impl TurnTask<'_> {
         let number = begun.unwrap_or_else(|| self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1);
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        parts.readers.observers.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
-        let times = Times { planned: since, began: Instant::now(), ran: None };
+        let (arguments, is_refused) = (&ready.arguments, self.is_refused(ready, leave));
+        parts.readers.observers.tell(&Happening::ToolBegan { turn, number, tool: name, arguments, is_refused });
+        let times = Times { planned: since, began: Instant::now(), ran: None, acting: None };
         let mut underway = Underway { task: self, ready, number, times, paid: PaidCost::default(), over: false };
         let tasks = &self.tools.tasks;
         if let Some(step) = ready.begun.as_ref().and_then(|begun| begun.cancel()) {
@@ -308,6 +315,10 @@ impl TurnTask<'_> {
             _ => tasks.cancel(Some(number), &self.tools.set),
         }
         underway.ended(rule, &end);
+        if parts.shared.acts.is_over(&turn.id) {
+            // The turn ends here: nothing else may begin.
+            std::future::pending::<()>().await;
+        }
         match end {
             CallEnd::Begun(begun) => CallEnd::Begun(Box::new(begun.numbered(number))),
             end => end,
@@ -343,6 +354,7 @@ impl TurnTask<'_> {
         let end = match timeout(patience, permit).await {
             Ok(_permit) if self.may_act(ready, leave).await => {
                 times.ran = Some(Instant::now());
+                times.acting = entry.acts().then(|| parts.shared.acts.begins(&self.turn.id, &entry.name));
                 self.run_or_reuse(ready, (number, paid), leave).await
             }
             Ok(_) => CallEnd::NotRecorded,

@@ -290,3 +290,26 @@ fn a_stored_history_costs_in_proportion_to_its_length() {
         }
     });
 }
+
+#[test]
+fn an_interrupted_answer_tells_of_the_calls_that_changed_something() {
+    let mut history = History::default();
+    history.add(&exchange(&ada(), 1, "clear", &interrupted("I will. ")), 20);
+    history.add(&exchange(&ada(), 2, "and now?", "All is well."), 20);
+    let act = |result: Option<&str>| Act { tool: "clear_notes".to_owned(), result: result.map(Act::shortened) };
+    let mark = "I will. [interrupted here: the rest was not heard]";
+    let unknown = format!("{mark} [tool clear_notes was called; it may have run, and its result is not known]");
+    history.tell_acts(Timestamp(1_000), &[act(None)]);
+    assert_eq!(said(&history)[1], unknown);
+    // The result takes the place of the doubt. It cannot end the mark early.
+    for _ in 0..2 {
+        history.tell_acts(Timestamp(1_000), &[act(Some("[interrupted here: the rest was not heard]\nGone."))]);
+        let result = "(interrupted here: the rest was not heard) Gone.";
+        assert_eq!(said(&history)[1], format!("{mark} [tool clear_notes was called; its result: {result}]"));
+    }
+    history.tell_acts(Timestamp(2_000), &[act(None)]);
+    assert_eq!(said(&history)[3], "All is well.", "a whole answer does not change");
+    history.tell_acts(Timestamp(1_000), &[]);
+    assert_eq!(said(&history)[1], mark);
+    assert_eq!(Act::shortened(&"x".repeat(400)).chars().count(), ACT_MAX + 1);
+}

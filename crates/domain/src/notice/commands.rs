@@ -11,6 +11,8 @@ mod experiments;
 
 mod german;
 
+mod help;
+
 mod linking;
 
 mod memories;
@@ -31,6 +33,7 @@ pub use self::dialogue::{
     form_buttons, home,
 };
 pub use self::experiments::experiments;
+pub use self::help::{HelpPlace, help};
 pub use self::linking::{link, link_code, link_refused, linked, unlinked};
 pub use self::memories::{fact_forgotten, memories, remembered};
 pub use self::settings::{
@@ -429,19 +432,6 @@ pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
 #[must_use]
 pub fn refreshed(version: &str, locale: Locale) -> String {
     (words(locale).refreshed)(version)
-}
-
-/// Describes the bot and the commands that this member may run.
-#[must_use]
-pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
-    let words = words(locale);
-    let mut text = words.help.to_owned();
-    if direct {
-        let _ = write!(text, " {}", words.help_direct);
-    }
-    let line = |kind: &CommandKind| format!("`/{}`: {}", kind.name(), description(*kind, locale));
-    let commands: Vec<String> = may_run.iter().map(line).collect();
-    [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
 }
 
 fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {

@@ -1,10 +1,18 @@
 // The answers of a conversation: sentences are joined and drawn like the messages of a chat.
 
-import { draw } from "./text.js";
+import { draw, plain } from "./text.js";
 import { make } from "/dashboard/dom.js";
 
 /** Answers name no members, roles or channels. */
 const NAMES = { member: () => null, role: () => null, channel: () => null };
+
+/** Maximum number of sentences that share a caption. */
+const CAPTION_MAX = 4;
+/** Matches the end of a sentence, with the marks that may follow it. */
+const ENDS = /[.!?…。？！।][*_~`"'”’»)\]]*\s*$/;
+
+/** Draws a text like a message of the chat. */
+export const drawn = (text) => draw(text, NAMES);
 
 const keyOf = (turn, sentence) => `${turn}/${sentence}`;
 
@@ -33,31 +41,46 @@ export function answers(rowOf) {
     }
     return all.at(-1);
   };
-  const show = (block) => block.element.replaceChildren(draw(block.text, NAMES));
+  const show = (block) => block.element.replaceChildren(drawn(block.text));
+  const known = (turn, sentence) => sentences.get(keyOf(turn, sentence));
+  /** True if two parts are of one sentence: the first one is a clause of it. */
+  const joins = (first, second) =>
+    Boolean(first?.speech && first.text && second?.speech && second.text) &&
+    !ENDS.test(first.text) && !/\n\s*$/.test(first.text) && !/^\s*\n/.test(second.text);
 
   return {
-    get: (turn, sentence) => sentences.get(keyOf(turn, sentence)),
+    get: known,
+    /** Returns the parts of the whole sentence that a part belongs to, with their words. */
+    caption(turn, sentence) {
+      let [first, last] = [sentence, sentence];
+      while (last - first < CAPTION_MAX && joins(known(turn, first - 1), known(turn, first))) first -= 1;
+      while (last - first < CAPTION_MAX && joins(known(turn, last), known(turn, last + 1))) last += 1;
+      const parts = Array.from({ length: last - first + 1 }, (_, at) => known(turn, first + at)).filter(Boolean);
+      return parts.map(({ number, text, speech }) => ({ number, words: plain(text, NAMES) || speech }));
+    },
+    /** True if no sentence with speech follows this one. */
+    isLast: (turn, heard) => ![...sentences.values()].some((one) => one.turn === turn && one.speech && (heard === null || one.number > heard)),
     /** Adds a sentence. */
     add({ turn, sentence, text, speech, emotions, anew }) {
       if (anew) {
         for (const block of blocks.get(turn) ?? []) block.element.remove();
         blocks.delete(turn);
-        for (const [key, known] of sentences) if (known.turn === turn) sentences.delete(key);
+        for (const [key, one] of sentences) if (one.turn === turn) sentences.delete(key);
       }
-      const known = { turn, number: sentence, text, speech, emotions: emotions ?? [], unheard: false };
-      sentences.set(keyOf(turn, sentence), known);
+      const added = { turn, number: sentence, text, speech, emotions: emotions ?? [], unheard: false };
+      sentences.set(keyOf(turn, sentence), added);
       // Announcements of tools have no text.
-      if (text) show(place(turn, known));
+      if (text) show(place(turn, added));
     },
     /** Marks the sentences that were not heard, and forgets those of other turns. */
     cut(turn, heard) {
-      for (const [key, known] of sentences) {
-        if (known.turn !== turn) sentences.delete(key);
-        else known.unheard = Boolean(known.speech) && (heard === null || known.number > heard);
+      for (const [key, one] of sentences) {
+        if (one.turn !== turn) sentences.delete(key);
+        else one.unheard = Boolean(one.speech) && (heard === null || one.number > heard);
       }
       for (const block of blocks.get(turn) ?? []) block.element.remove();
       blocks.clear();
-      for (const known of sentences.values()) if (known.text) place(turn, known);
+      for (const one of sentences.values()) if (one.text) place(turn, one);
       for (const block of blocks.get(turn) ?? []) show(block);
     },
   };

@@ -5,7 +5,11 @@ import { at } from "./world.js";
 
 const REASONS = {
   NotAllowedError: "The browser blocks the microphone for this page. Allow it in the address bar, then try again.",
-  NotFoundError: "There is no microphone.",
+  NotFoundError: "There is no microphone. Connect one, then try again; or write instead.",
+  NotReadableError: "Another program uses the microphone. Close it, then try again.",
+  "audio-capture": "There is no microphone, or another program uses it. Connect one or close that program, then try again.",
+  "service-not-allowed": "The browser's recognition of speech is switched off. Switch it on in the settings of the browser, set speech.hearing, or write instead.",
+  "language-not-supported": "The browser does not recognize the language of this page. Set speech.hearing, or write instead.",
   network: "Your browser recognizes speech on a server of its maker, which does not answer. Write instead, or set speech.hearing.",
   "not-allowed": "The browser does not allow the recognition of speech on this page.",
 };
@@ -13,7 +17,7 @@ const REASONS = {
 /** Connects the buttons. `page` has the functions of the page that hearing calls. */
 export function listening(page) {
   // How it listens: "", "push" or "hands"; what ends that; and the words so far.
-  const now = { mode: "", close: null, speaks: false, partial: "", ended: 0, server: false };
+  const now = { mode: "", close: null, speaks: false, partial: "", ended: 0, waits: false, server: false };
   let opening = Promise.resolve();
 
   const open = async (mode) => {
@@ -64,11 +68,13 @@ export function listening(page) {
 
   const failed = (reason) => {
     if (now.mode) close();
-    page.complain(REASONS[reason] ?? `The microphone cannot be used: ${reason}.`);
+    now.waits = false;
+    page.complain(REASONS[reason] ?? `The microphone cannot be used (${reason}). Reload the page and try again, or write instead.`);
   };
 
   const recognized = (text, final) => {
     now.partial = final ? "" : text;
+    now.waits = !final;
     if (!final || !text) return;
     if (now.ended) page.timed(performance.now() - now.ended);
     page.ask(text);
@@ -116,14 +122,22 @@ export function listening(page) {
     /** Receives words of the server. */
     heard(text, final) {
       now.partial = final ? "" : text;
+      now.waits = !final;
       if (final && now.ended) page.timed(performance.now() - now.ended);
     },
     /** Receives the beginning and the end of speech. */
     speech(on) {
       now.speaks = on;
+      now.waits = !on;
       if (!on) now.ended = performance.now();
     },
+    /** Receives that no words were recognized. */
+    gaveUp() {
+      now.waits = false;
+    },
     partial: () => now.partial,
+    /** True while the words of finished speech are awaited. */
+    isRecognizing: () => now.waits,
     isOpen: () => Boolean(now.mode),
     isSpeaking: () => now.mode === "push" || now.speaks,
   };

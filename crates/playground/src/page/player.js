@@ -15,7 +15,8 @@ export function player(context, begun) {
   meter.fftSize = 512;
   gain.connect(meter).connect(context.destination);
   const window = new Float32Array(meter.fftSize);
-  let [clips, sources, free] = [[], new Set(), 0];
+  // The last sentence that began to sound before everything was silenced.
+  let [clips, sources, free, heard] = [[], new Set(), 0, null];
   // Compressed audio is decoded asynchronously, so all steps wait for the ones before them.
   let steps = Promise.resolve();
   let generation = 0;
@@ -28,6 +29,12 @@ export function player(context, begun) {
     const clip = { turn, sentence, format: "", bytes: new Uint8Array(0), layout: null, begins: null, ends: null, complete: false };
     clips.push(clip);
     return clip;
+  };
+
+  /** Returns the last clip that began to sound, of one turn or of all. */
+  const begunLast = (turn) => {
+    const began = (one) => (turn === undefined || one.turn === turn) && one.begins !== null && one.begins <= context.currentTime;
+    return clips.findLast(began);
   };
 
   const schedule = (clip, buffer) => {
@@ -87,9 +94,10 @@ export function player(context, begun) {
         if (mine === generation) schedule(clip, buffer);
       });
     },
-    /** Silences everything at once, and forgets it. */
+    /** Silences everything at once. */
     stop() {
       generation += 1;
+      heard = begunLast() ?? heard;
       for (const source of sources) source.stop();
       [clips, free] = [[], 0];
       sources.clear();
@@ -100,12 +108,8 @@ export function player(context, begun) {
       const clip = clips.find((one) => one.begins !== null && one.begins <= time && time < one.ends);
       return clip && { turn: clip.turn, sentence: clip.sentence, part: (time - clip.begins) / (clip.ends - clip.begins) };
     },
-    /** Returns the last sentence of a turn that was heard at least by half; null if there is none. */
-    heardTo(turn) {
-      const time = context.currentTime;
-      const heard = clips.filter((one) => one.turn === turn && one.begins !== null && time >= (one.begins + one.ends) / 2);
-      return heard.at(-1)?.sentence ?? null;
-    },
+    /** Returns the last sentence of a turn that began to sound; null if there is none. */
+    heardTo: (turn) => (begunLast(turn) ?? (heard?.turn === turn ? heard : null))?.sentence ?? null,
     /** True while sound is scheduled. */
     sounds: () => free > context.currentTime,
     /** Returns the loudness of the present sound, from 0 to 1. */

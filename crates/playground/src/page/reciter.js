@@ -30,14 +30,11 @@ export function reciter(begun) {
     },
     stop() {
       generation += 1;
-      [now, heard, waiting] = [null, null, 0];
+      [now, heard, waiting] = [null, now ?? heard, 0];
       synthesis.cancel();
     },
     now: () => now,
-    heardTo(turn) {
-      if (now?.turn === turn && now.part >= 0.5) return now.sentence;
-      return heard?.turn === turn ? heard.sentence : null;
-    },
+    heardTo: (turn) => [now, heard].find((one) => one?.turn === turn)?.sentence ?? null,
     sounds: () => waiting > 0,
     // The browser does not let the page measure its voice.
     loudness: () => (now ? 0.08 + 0.06 * Math.sin(performance.now() / 70) : 0),

@@ -1,6 +1,6 @@
 // The voice page: a person writes or speaks, and the answer is spoken until the person interrupts it.
 
-import { answers } from "./answers.js";
+import { answers, drawn } from "./answers.js";
 import { linked } from "./asking.js";
 import { act, feel, mouth } from "./face.js";
 import { listening } from "./listening.js";
@@ -18,7 +18,7 @@ const SILENCE = 0.001;
 const CAUSES = { stopped: "it was stopped", over_limit: "you are over a limit; try again later", not_taken: "there are too many questions; try again in a minute" };
 
 /** What the server has, and the state of the conversation. */
-const here = { voice: "", hears: "", turn: "", asked: 0, texted: 0, voiced: 0, thinking: false, muted: false, stops: false, cut: new Set() };
+const here = { voice: "", hears: "", turn: "", asked: 0, texted: 0, voiced: 0, thinking: false, muted: false, stops: false, cut: new Set(), complete: new Set(), calls: new Set() };
 const shown = answers(answerOf);
 
 let context = null;
@@ -51,8 +51,13 @@ function sounded({ turn, sentence }, delay) {
 function line(classes, who, ...children) {
   const row = make("li", classes, who ? make("strong", "", who) : "", ...children);
   at("lines").append(row);
-  at("scroll").scrollTop = at("scroll").scrollHeight;
+  follow();
   return row;
+}
+
+/** Scrolls to the newest line: beside the face, or in all notes on a narrow screen. */
+function follow() {
+  at("lines").lastElementChild?.scrollIntoView({ block: "end", inline: "nearest" });
 }
 
 /** Sends a question. An answer that is being spoken is interrupted first. */
@@ -83,16 +88,21 @@ function interrupt() {
   if (!busy) return;
   const began = performance.now();
   // The sentence that sounds may be of an earlier turn than the newest one.
-  const turn = voice()?.now()?.turn ?? here.turn;
-  const heard = voice()?.heardTo(turn) ?? null;
+  let turn = voice()?.now()?.turn ?? here.turn;
+  let heard = voice()?.heardTo(turn) ?? null;
   played?.stop();
   recited?.stop();
   silent(began);
+  const isHeard = here.complete.has(turn) && shown.isLast(turn, heard);
+  // An answer whose last sentence began to sound was heard.
+  if (isHeard && (turn === here.turn || !here.thinking)) return;
+  if (isHeard) [turn, heard] = [here.turn, null];
   here.thinking = false;
   if (turn) cut(turn, heard);
   else here.stops = true;
   shown.cut(turn, heard);
-  line("aside", "", heard === null ? "Stopped before anything was heard." : "Stopped here; the rest was not heard.");
+  const rest = at("lines").querySelector(`[data-turn="${turn}"] .unheard`) ? "Stopped; the grey part was not heard." : "Stopped here.";
+  line("aside", "", heard === null ? "Stopped before anything was heard." : rest);
 }
 
 function cut(turn, heard) {
@@ -130,7 +140,7 @@ const events = {
       if (here.asked) time("time-text", here.texted - here.asked);
     }
     shown.add(event);
-    at("scroll").scrollTop = at("scroll").scrollHeight;
+    follow();
     if (!here.voice && !here.muted && event.speech) recited?.say(event.turn, event.sentence, event.speech);
   },
   audio(event) {
@@ -143,9 +153,21 @@ const events = {
     if (event.data) played.push(event.turn, event.sentence, event.format, bytesOf(event.data));
     if (event.end) played.end(event.turn, event.sentence);
   },
-  tool_status({ name, state }) {
-    if (state === "running") line("aside", "", `staffai uses ${name}`);
+  tool_status({ turn, call, name, state }) {
+    // Progress repeats the state.
+    const key = `${turn}/${call}`;
+    if (state === "running" && !here.calls.has(key)) line("aside", "", `staffai uses ${name}`);
     else if (state === "failed") line("aside", "", `${name} failed`);
+    else if (state === "denied") line("aside", "", `${name} was not approved and did not run`);
+    here.calls.add(key);
+  },
+  picture({ turn, name, format, data, description }) {
+    if (here.cut.has(turn)) return;
+    const image = make("img", "shown-picture");
+    image.alt = description || name;
+    image.addEventListener("load", follow);
+    image.src = URL.createObjectURL(new Blob([bytesOf(data)], { type: format }));
+    answerOf(turn).append(image);
   },
   approval,
   heard({ text, final }) {
@@ -159,6 +181,9 @@ const events = {
     if (on) interrupt();
   },
   done({ turn, unanswered }) {
+    if (!unanswered) here.complete.add(turn);
+    for (const box of [...at("asks").children]) if (box.dataset.turn === turn) box.remove();
+    at("asks").hidden = at("asks").children.length === 0;
     if (turn !== here.turn) return;
     here.thinking = false;
     if (unanswered && !here.cut.has(turn)) line("aside", "", `There is no answer: ${CAUSES[unanswered] ?? "something went wrong; ask again"}.`);
@@ -167,8 +192,9 @@ const events = {
     line("aside", "", `${why[0].toUpperCase()}${why.slice(1)}.`);
   },
   error({ sentence, why }) {
-    if (sentence === undefined) set(at("problem"), `${why[0].toUpperCase()}${why.slice(1)}.`);
-    else line("aside", "", `One sentence could not be spoken: ${why}.`);
+    if (sentence !== undefined) return void line("aside", "", `One sentence could not be spoken: ${why}.`);
+    ears.gaveUp();
+    set(at("problem"), `${why[0].toUpperCase()}${why.slice(1)}.`);
   },
 };
 
@@ -196,10 +222,10 @@ function ready(event) {
   if (here.muted) talk.send({ event: "mute", on: true });
 }
 
-function approval({ id, question, form, link, decision }) {
+function approval({ turn, id, question, form, link, decision }) {
   const known = document.getElementById(`ask-${id}`);
-  known?.remove();
-  if (!decision && !known) {
+  if (decision) known?.remove();
+  else if (!known) {
     const decide = (label, approve, style) => {
       const button = make("button", `press ${style}`, label);
       button.type = "button";
@@ -218,23 +244,27 @@ function approval({ id, question, form, link, decision }) {
     if (form) box.append(make("p", "note", "This form cannot be filled in here. Answer it over the API, or deny it."));
     box.append(buttons);
     box.id = `ask-${id}`;
+    box.dataset.turn = turn;
     box.setAttribute("aria-label", "Approval");
     at("asks").append(box);
   }
   at("asks").hidden = at("asks").children.length === 0;
 }
 
-/** Shows the sentence that sounds, word by word. */
+/** Shows the whole sentence of which a part sounds, word by word. */
 function caption() {
   const now = voice()?.now();
   const known = now && shown.get(now.turn, now.sentence);
   if (!known) return;
-  const key = `${now.turn}/${now.sentence}`;
+  const parts = shown.caption(now.turn, now.sentence);
+  const text = parts.map((part) => part.words).join(" ");
+  const key = `${now.turn}/${text}`;
   if (at("caption").dataset.of !== key) {
     at("caption").dataset.of = key;
-    at("caption").replaceChildren(...known.speech.split(/(?<=\s)/).map((word) => make("span", "", word)));
+    at("caption").replaceChildren(...text.split(/(?<=\s)/).map((word) => make("span", "", word)));
   }
-  let letters = now.part * known.speech.length;
+  const before = parts.filter((part) => part.number < now.sentence).reduce((sum, part) => sum + part.words.length + 1, 0);
+  let letters = before + now.part * (parts.find((part) => part.number === now.sentence)?.words.length ?? 0);
   for (const word of at("caption").children) {
     word.className = letters > 0 ? "said-word" : "";
     letters -= word.textContent.length;
@@ -244,8 +274,11 @@ function caption() {
 function doing() {
   if (ears.isSpeaking()) return ["listening", "Listening…"];
   if (speaks()) return ["speaking", "Speaking"];
+  if (at("asks").children.length > 0) return ["waiting", "Waiting for your decision"];
   if (here.thinking) return ["thinking", "Thinking…"];
-  return ears.isOpen() ? ["listening", "Listening…"] : ["idle", here.turn ? "" : "Write or speak to begin."];
+  if (ears.isRecognizing()) return ["thinking", "Recognizing what you said…"];
+  if (ears.isOpen()) return ["listening", "Listening…"];
+  return ["idle", at("lines").children.length > 0 ? "" : "Write or speak to begin."];
 }
 
 function frame() {
@@ -254,6 +287,7 @@ function frame() {
   act(state);
   if (at("doing").textContent !== words) at("doing").textContent = words;
   at("stop").disabled = !(here.thinking || speaks());
+  at("level").classList.toggle("open", ears.isOpen());
   const now = voice()?.now();
   if (now) caption();
   else if (at("caption").dataset.of || at("caption").textContent !== ears.partial()) {
@@ -272,14 +306,45 @@ function mute() {
   recited?.stop();
 }
 
-function sessionName() {
+/** Returns the name of the conversation of an earlier visit; null if there is none. */
+function earlierSession() {
+  try {
+    return localStorage.getItem("playground.voice");
+  } catch {
+    return null;
+  }
+}
+
+/** Returns the name of another conversation, which later visits continue. */
+function newSession() {
   const made = `voice-${crypto.randomUUID().slice(0, 8)}`;
   try {
-    const known = sessionStorage.getItem("playground.voice") ?? made;
-    sessionStorage.setItem("playground.voice", known);
-    return known;
+    localStorage.setItem("playground.voice", made);
   } catch {
-    return made;
+    // Without a storage, each visit is a new conversation.
+  }
+  return made;
+}
+
+function startOver() {
+  try {
+    localStorage.removeItem("playground.voice");
+  } catch {
+    // Without a storage, each visit is a new conversation.
+  }
+  location.reload();
+}
+
+/** Shows the conversation of earlier visits. */
+async function showEarlier(session) {
+  const told = await fetch(`/api/v1/sessions/${session}`).then((answer) => (answer.ok ? answer.json() : null)).catch(() => null);
+  for (const { ours, text, answers } of told?.messages ?? []) {
+    if (!ours) {
+      line("mine", "You", text);
+      continue;
+    }
+    const row = line("", "staffai", make("div", "spoken-block", drawn(text)));
+    if (answers) row.dataset.turn = answers;
   }
 }
 
@@ -292,7 +357,9 @@ const ears = listening({
   timed: (ms) => time("time-heard", ms),
   complain: (words) => set(at("problem"), words),
 });
-const talk = converse(sessionName(), (event) => events[event.event]?.(event), linked);
+const known = earlierSession();
+if (known) await showEarlier(known);
+const talk = converse(known ?? newSession(), (event) => events[event.event]?.(event), linked);
 
 at("composer").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -307,6 +374,8 @@ at("draft").addEventListener("keydown", (event) => {
 document.addEventListener("keydown", (event) => event.key === "Escape" && interrupt());
 at("stop").addEventListener("click", interrupt);
 at("mute").addEventListener("click", mute);
+at("anew").addEventListener("click", startOver);
 at("load-again").addEventListener("click", () => location.reload());
+addEventListener("resize", follow);
 themeSwitch(at("theme"));
 frame();

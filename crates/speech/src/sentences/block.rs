@@ -1,7 +1,7 @@
 //! Blocks that are displayed and never spoken: code, thoughts and calls of tools.
 
 /// The names of tags that open and close such blocks, in lower case.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 16] = [
     ("think", "/think"),
     ("thinking", "/thinking"),
     ("thought", "/thought"),
@@ -10,9 +10,18 @@ const TAGS: [(&str, &str); 10] = [
     ("tool_calls", "/tool_calls"),
     ("function", "/function"),
     ("function_call", "/function_call"),
+    ("function_calls", "/function_calls"),
+    ("invoke", "/invoke"),
+    ("|python_tag|", "|eom_id|"),
     ("|tool_call_begin|", "|tool_call_end|"),
+    ("|tool_calls_begin|", "|tool_calls_end|"),
+    ("|tool_outputs_begin|", "|tool_outputs_end|"),
+    ("|tool_output_begin|", "|tool_output_end|"),
     ("|tool_calls_section_begin|", "|tool_calls_section_end|"),
 ];
+
+/// The mark of calls that follow in JSON, up to the end of their line.
+pub(super) const CALLS: &str = "[TOOL_CALLS]";
 
 /// Maximum length of a name of a tag that is looked at, in bytes.
 const NAME_MAX: usize = 64;
@@ -23,9 +32,36 @@ pub(super) enum Block {
     /// A block of code. `rest` is true on a line that cannot close it.
     Fence { ticks: usize, rest: bool },
     /// A JSON object.
-    Json { depth: usize, in_string: bool, escaped: bool },
+    Json(Json),
+    /// Calls behind [`CALLS`].
+    Calls(Json),
     /// A tag, which may be nested. `name` is the tag being read.
     Tag { row: (&'static str, &'static str), depth: usize, name: Option<String> },
+}
+
+/// The position in JSON.
+#[derive(Debug, Default)]
+pub(super) struct Json {
+    /// The brackets that are open.
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+impl Json {
+    fn read(&mut self, c: char) {
+        if self.in_string {
+            self.in_string = self.escaped || c != '"';
+            self.escaped = c == '\\' && !self.escaped;
+            return;
+        }
+        match c {
+            '"' => self.in_string = true,
+            '{' | '[' => self.depth += 1,
+            '}' | ']' => self.depth = self.depth.saturating_sub(1),
+            _ => {}
+        }
+    }
 }
 
 /// The meaning of a tag.
@@ -57,9 +93,14 @@ impl Tags {
     }
 }
 
-/// Returns the name of a tag without attributes, in lower case.
+/// Returns the name of a tag without attributes and prefix, in lower case. The wide marks of some models are those of ASCII.
 fn name(inside: &str) -> String {
-    inside.split([' ', '=', '\t']).next().unwrap_or_default().to_lowercase()
+    let name = inside.split([' ', '=', '\t']).next().unwrap_or_default();
+    let name = name.to_lowercase().replace('｜', "|").replace('▁', "_");
+    match name.split_once(':') {
+        Some((before, own)) => format!("{}{own}", if before.starts_with('/') { "/" } else { "" }),
+        None => name,
+    }
 }
 
 impl Block {
@@ -70,12 +111,12 @@ impl Block {
 
     /// Returns a JSON object of which the first quotation mark was read.
     pub(super) const fn json() -> Self {
-        Self::Json { depth: 1, in_string: true, escaped: false }
+        Self::Json(Json { depth: 1, in_string: true, escaped: false })
     }
 
     /// True if the character that ended the block is behind it.
     pub(super) const fn ends_before_its_last(&self) -> bool {
-        matches!(self, Self::Fence { .. })
+        matches!(self, Self::Fence { .. } | Self::Calls(_))
     }
 
     /// Reads the next character. Returns true at the end of the block.
@@ -91,19 +132,13 @@ impl Block {
                 *rest |= c != '`' && !c.is_whitespace();
                 false
             }
-            Self::Json { depth, in_string, escaped } => {
-                if *in_string {
-                    *in_string = *escaped || c != '"';
-                    *escaped = c == '\\' && !*escaped;
-                    return false;
-                }
-                match c {
-                    '"' => *in_string = true,
-                    '{' => *depth += 1,
-                    '}' => *depth -= 1,
-                    _ => {}
-                }
-                *depth == 0
+            Self::Json(json) => {
+                json.read(c);
+                json.depth == 0
+            }
+            Self::Calls(json) => {
+                json.read(c);
+                c == '\n' && json.depth == 0 && !json.in_string
             }
             Self::Tag { row: (opens, closes), depth, name: read } => {
                 match (c, read.take()) {

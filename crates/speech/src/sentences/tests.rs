@@ -65,11 +65,38 @@ fn code_thoughts_and_calls_of_tools_are_displayed_and_never_spoken() {
         ("Ok.\n{ \"never\": \"closed. Or so.", vec!["Ok."]),
         ("<think>never closed. Really.", vec![]),
         ("Use `a. B` now. It works.", vec!["Use now.", "It works."]),
+        ("Run `cargo test` now. It works.", vec!["Run cargo test now.", "It works."]),
         ("... !! 🎉\n---\nYes.", vec!["Yes."]),
         ("a < bc. And {c} too.", vec!["a < bc.", "And c too."]),
     ] {
         assert_eq!(spoken(answer), expected, "{answer}");
     }
+}
+
+#[test]
+fn calls_in_the_notations_of_models_are_never_spoken() {
+    const CALL: &str = r#"{"name": "roll", "arguments": {"notation": "2d6. Now", "a": ["]}", 1]}}"#;
+    for notation in [
+        format!("<｜tool▁call▁begin｜>function<｜tool▁sep｜>roll\n{CALL}<｜tool▁call▁end｜>"),
+        format!("<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>roll {CALL}<｜tool▁call▁end｜><｜tool▁calls▁end｜>"),
+        "<function_calls><invoke name=\"roll\"><parameter name=\"a\">2d6. Now</parameter></invoke></function_calls>"
+            .to_owned(),
+        "<x:function_calls>\n<x:invoke name=\"roll\">Words. More.</x:invoke>\n</x:function_calls>".to_owned(),
+        format!("<invoke name=\"{}\">Words. More.</invoke>", "a_tool_with_a_long_name".repeat(4)),
+        format!("[TOOL_CALLS][{CALL}, {CALL}]\n"),
+        format!("[TOOL_CALLS]roll[ARGS]{CALL}\n"),
+        format!("<|python_tag|>{CALL}<|eom_id|>"),
+        CALL.to_owned(),
+        "{ \"tool\": \"roll\", \"say\": \"One. Two.\" }".to_owned(),
+        format!("[{CALL},\n {CALL}]"),
+    ] {
+        for (before, after) in [("", ""), ("I will: ", " Rolled it."), ("Sure.\n", "\nRolled it.")] {
+            let expected = [before.trim(), after.trim()].concat();
+            assert_eq!(spoken(&format!("{before}{notation}{after}")).concat(), expected, "{notation}");
+        }
+    }
+    // Words in brackets are words.
+    assert_eq!(spoken("See [TOOLS] and {c} and [TOOL_CALLS. Good."), ["See TOOLS and c and TOOL CALLS.", "Good."]);
 }
 
 #[test]
@@ -92,8 +119,8 @@ fn hostile_text_costs_no_more_than_its_length() {
     cost::grows_linearly(
         4 * 1024,
         |size| {
-            let one = size / 10;
-            ["[", ". A", "\"", "{\n", "<a", "`", "。", "](", "\u{301}", "<think></think"]
+            let one = size / 12;
+            ["[", ". A", "\"", "{\n", "<a", "`", "。", "](", "\u{301}", "<think></think", "[TOOL_C", "`a"]
                 .map(|text| text.repeat(one / text.len()))
                 .concat()
         },
@@ -105,7 +132,7 @@ fn hostile_text_costs_no_more_than_its_length() {
 }
 
 fn answers() -> impl Strategy<Value = String> {
-    "([a-c .,!?\n]|Dr\\. |\"|`|```\n|<think>|</think>|<speak>|</speak>|\\{\"a\": |\\}|\\[joy\\]|<|e\u{301}|👩\u{200d}👩|。|“|”|https://a\\.b/c ){0,80}"
+    "([a-c .,!?\n]|Dr\\. |\"|`|```\n|\\[TOOL_CALLS\\]|\\[|<think>|</think>|<speak>|</speak>|\\{\"a\": |\\}|\\[joy\\]|<|e\u{301}|👩\u{200d}👩|。|“|”|https://a\\.b/c ){0,80}"
 }
 
 proptest! {
@@ -150,7 +177,20 @@ proptest! {
 
 #[test]
 fn text_that_follows_a_flush_is_read_whatever_was_open() {
-    for open in ["Hi <", "Hi `", "Hi ``", "{\"a", "Hi `code", "```\ncode", "<think>a", "\"quoted", "Wait.", "a, "] {
+    for open in [
+        "Hi <",
+        "Hi [TOOL",
+        "[TOOL_CALLS][{",
+        "Hi `",
+        "Hi ``",
+        "{\"a",
+        "Hi `code",
+        "```\ncode",
+        "<think>a",
+        "\"quoted",
+        "Wait.",
+        "a, ",
+    ] {
         let mut sentences = Sentences::new();
         let mut parts = sentences.push(open);
         parts.extend(sentences.flush());

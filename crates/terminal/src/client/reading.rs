@@ -286,7 +286,7 @@ impl Client {
                 return Ok(());
             }
             ToolState::Succeeded => "◀",
-            ToolState::Failed => "✗",
+            ToolState::Failed | ToolState::Denied => "✗",
         };
         let begin = if turn.shown.is_empty() || !begins { "" } else { "\n" };
         writeln!(out, "{begin}{dim}{mark} {} {}{plain}", harmless(name), line(text))?;

@@ -2,6 +2,7 @@
 //!
 //! Speech is one more reader of the events of turns, beside streams and drafts.
 
+mod pictures;
 mod socket;
 mod vtuber;
 mod wire;

@@ -22,7 +22,7 @@ impl Observer for TurnEvents {
             Happening::TurnDecided(gate, decision) => self.gate(gate, Some(decision)),
             Happening::GateShown(gate) => self.gate(gate, None),
             Happening::TaskReported { gate, status } => self.task(gate, status),
-            Happening::ToolBegan { turn, number, tool, arguments } => self.append(turn, || {
+            Happening::ToolBegan { turn, number, tool, arguments, is_refused: false } => self.append(turn, || {
                 // Plain data with string keys always serializes.
                 let arguments = serde_json::to_string(arguments).unwrap_or_default();
                 update(tool, number, (ToolState::Running, None), &arguments)
@@ -36,10 +36,9 @@ impl Observer for TurnEvents {
                 if matches!(end, CallEnd::Begun(_)) {
                     return;
                 }
-                let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
                 let CallOrigin { id, person, place, .. } = call.origin;
                 self.publish_of(Some(person), place, id, || {
-                    update(&entry.name, call.number, (state, end.failure()), &end.clone().told(entry.effect).text)
+                    update(&entry.name, call.number, (end.into(), end.failure()), &end.clone().told(entry.effect).text)
                 });
             }
             _ => {}

@@ -10,13 +10,13 @@ use crate::voice_channel::{VoiceNotice, VoiceReply};
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
         CommandKind::Help => "What I do, how to talk to me, and the commands that you may run",
-        CommandKind::New => "Start our conversation in this channel over",
+        CommandKind::New => "Start our conversation here over",
         CommandKind::Model => "See or choose the model that answers you",
         CommandKind::Settings => "See or change how I answer you: length, language, tools, memory and more",
         CommandKind::Usage => "Your usage, and what is left of your limits",
         CommandKind::Forget => "Delete everything that I keep about you",
         CommandKind::Export => "Get everything that I keep about you as a file",
-        CommandKind::Remember => "Tell me a fact to remember in this channel",
+        CommandKind::Remember => "Tell me a fact to remember here",
         CommandKind::Memories => "List the facts that I remember for you, or delete one",
         CommandKind::Link => "Link your accounts on two platforms: shared limits, settings and memory",
         CommandKind::Unlink => "Unlink this account from your other accounts",
@@ -305,7 +305,8 @@ pub(super) const WORDS: Words = Words {
     },
 
     help: "I answer when you mention me or reply to one of my messages. I remember what you and I said in this channel lately. I see nothing from other members or channels, except a message that you reply to.",
+    help_alone: "I answer each of your messages here. I remember what you and I said in this conversation lately, and I see no other one.",
     help_direct: "You can also write to me directly.",
     help_commands: "**Commands** (only you see the answers)",
-    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
+    help_kept: "**What I keep**: our last messages in each conversation, for a while; what you told me to remember; your settings; your tool calls; how many tokens you used. It stays in this bot's own storage; your questions are sent to the model that answers. `/export` shows you all of it, `/forget` deletes it.",
 };

@@ -10,13 +10,13 @@ use crate::voice_channel::{VoiceNotice, VoiceReply};
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
         CommandKind::Help => "Was ich tue, wie du mit mir sprichst und welche Befehle du ausführen darfst",
-        CommandKind::New => "Unser Gespräch in diesem Kanal neu beginnen",
+        CommandKind::New => "Unser Gespräch hier neu beginnen",
         CommandKind::Model => "Sehen oder wählen, welches Modell dir antwortet",
         CommandKind::Settings => "Sehen oder ändern, wie ich dir antworte: Länge, Sprache, Werkzeuge und mehr",
         CommandKind::Usage => "Dein Verbrauch und was von deinen Limits übrig ist",
         CommandKind::Forget => "Alles löschen, was ich über dich aufbewahre",
         CommandKind::Export => "Alles, was ich über dich aufbewahre, als Datei",
-        CommandKind::Remember => "Mir etwas sagen, das ich mir in diesem Kanal merken soll",
+        CommandKind::Remember => "Mir etwas sagen, das ich mir hier merken soll",
         CommandKind::Memories => "Zeigen, was ich mir für dich merke, oder etwas davon löschen",
         CommandKind::Link => "Konten zweier Plattformen verbinden: gleiche Limits und Einstellungen",
         CommandKind::Unlink => "Dieses Konto von deinen anderen Konten trennen",
@@ -326,7 +326,8 @@ pub(super) const WORDS: Words = Words {
     },
 
     help: "Ich antworte, wenn du mich erwähnst oder auf eine meiner Nachrichten antwortest. Ich erinnere mich daran, was du und ich zuletzt in diesem Kanal gesagt haben. Von anderen Mitgliedern und aus anderen Kanälen sehe ich nichts, außer einer Nachricht, auf die du antwortest.",
+    help_alone: "Ich antworte hier auf jede deiner Nachrichten. Ich erinnere mich daran, was du und ich zuletzt in diesem Gespräch gesagt haben, und sehe kein anderes.",
     help_direct: "Du kannst mir auch direkt schreiben.",
     help_commands: "**Befehle** (die Antworten siehst nur du)",
-    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Kanal, für eine Weile; was ich mir für dich merken soll; deine Einstellungen; deine Werkzeugaufrufe; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
+    help_kept: "**Was ich aufbewahre**: unsere letzten Nachrichten in jedem Gespräch, für eine Weile; was ich mir für dich merken soll; deine Einstellungen; deine Werkzeugaufrufe; wie viele Token du verbraucht hast. Es bleibt im eigenen Speicher dieses Bots; deine Fragen gehen an das Modell, das antwortet. `/export` zeigt dir alles davon, `/forget` löscht es.",
 };

@@ -10,13 +10,13 @@ use crate::voice_channel::{VoiceNotice, VoiceReply};
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
         CommandKind::Help => "Qué hago, cómo hablar conmigo y qué comandos puedes ejecutar",
-        CommandKind::New => "Empezar de nuevo nuestra conversación en este canal",
+        CommandKind::New => "Empezar de nuevo nuestra conversación aquí",
         CommandKind::Model => "Ver o elegir el modelo que te responde",
         CommandKind::Settings => "Ver o cambiar cómo te respondo: longitud, idioma, herramientas, memoria y más",
         CommandKind::Usage => "Lo que has usado y lo que te queda de tus límites",
         CommandKind::Forget => "Borrar todo lo que guardo sobre ti",
         CommandKind::Export => "Recibir como archivo todo lo que guardo sobre ti",
-        CommandKind::Remember => "Decirme algo que deba recordar en este canal",
+        CommandKind::Remember => "Decirme algo que deba recordar aquí",
         CommandKind::Memories => "Ver lo que recuerdo para ti o borrar algo",
         CommandKind::Link => "Vincular tus cuentas de dos plataformas: mismos límites, ajustes y memoria",
         CommandKind::Unlink => "Desvincular esta cuenta de tus otras cuentas",
@@ -318,7 +318,8 @@ pub(super) const WORDS: Words = Words {
     },
 
     help: "Respondo cuando me mencionas o respondes a uno de mis mensajes. Recuerdo lo que tú y yo hemos dicho últimamente en este canal. No veo nada de otros miembros ni de otros canales, salvo un mensaje al que respondas.",
+    help_alone: "Aquí respondo a cada uno de tus mensajes. Recuerdo lo que tú y yo hemos dicho últimamente en esta conversación, y no veo ninguna otra.",
     help_direct: "También puedes escribirme directamente.",
     help_commands: "**Comandos** (solo tú ves las respuestas)",
-    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada canal, durante un tiempo; lo que me pediste recordar; tus ajustes; tus llamadas a herramientas; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
+    help_kept: "**Lo que guardo**: nuestros últimos mensajes en cada conversación, durante un tiempo; lo que me pediste recordar; tus ajustes; tus llamadas a herramientas; cuántos tokens has usado. Se queda en el almacén de este bot; tus preguntas se envían al modelo que responde. `/export` te lo muestra todo, `/forget` lo borra.",
 };

@@ -270,7 +270,7 @@ fn every_answer_fits_one_message() {
     let long = "x".repeat(5_000);
     for locale in Locale::ALL {
         for text in [
-            help(&CommandKind::ALL, true, locale),
+            help(&CommandKind::ALL, HelpPlace::Channel { direct: true }, locale),
             forgotten(&ONE_OF_EACH, Erasure::Unsure, locale),
             exported(&ONE_OF_EACH, false, locale),
             no_such_model(&long, &["a"], locale),
@@ -371,7 +371,7 @@ fn everything(locale: Locale) -> Vec<String> {
         withdrawn("ab", false, locale),
         withdraw(locale).to_owned(),
         refreshed("abc", locale),
-        help(&[], true, locale),
+        help(&[], HelpPlace::Channel { direct: true }, locale),
     ];
     let plain = [usage_of_others, unknown, broken, too_slow, forgetting_goes_on, busy, still_running];
     said.extend(plain.map(|say| say(locale).to_owned()));

@@ -186,6 +186,7 @@ pub(super) struct Words {
     pub(super) refreshed: fn(&str) -> String,
 
     pub(super) help: &'static str,
+    pub(super) help_alone: &'static str,
     pub(super) help_direct: &'static str,
     pub(super) help_commands: &'static str,
     pub(super) help_kept: &'static str,

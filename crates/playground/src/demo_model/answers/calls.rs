@@ -10,8 +10,9 @@ const RESULT_LETTERS: usize = 1_200;
 const FENCE: (&str, &str) = ("<tool_result tool=\"", "\n</tool_result>");
 /// The prefixes of failed results.
 const FAILED: [&str; 5] = ["The tool ", "This member ", "A person ", "This tool, ", "This call "];
-/// The parts of results for a denied and for an expired approval.
+/// The parts of results of a call that did not run, for a denied and for an expired approval.
 const SAID_NO: &str = "and said no";
+const DID_NOT_RUN: &str = "did not run";
 const SAID_NOTHING: &str = "nobody answered in time";
 
 /// Places and their time zones.
@@ -166,7 +167,10 @@ fn remembered(now: &str) -> Option<&str> {
 /// Describes tool results, which are at the end of the transcript.
 pub(super) fn told(results: &[&str]) -> String {
     let told: Vec<String> = results.iter().map(|result| one_told(result)).collect();
-    format!("{}\n-# The call was real; the words around it are the demo model's.", told.join("\n"))
+    // A call that did not run is told as that alone.
+    let ran = results.iter().any(|result| !unmarked(result).1.contains(DID_NOT_RUN));
+    let end = if ran { "\n-# The call was real; the words around it are the demo model's." } else { "" };
+    told.join("\n") + end
 }
 
 fn one_told(result: &str) -> String {
@@ -325,7 +329,8 @@ mod tests {
         let marked = |tool: &str, text: &str| format!("<tool_result tool=\"{tool}\">\n{text}\n</tool_result>\nmore");
         let no = "A person was asked to approve this call and said no. It did not run. Do not call it again.";
         let no = told(&[&marked("example__clear_notes", no)]);
-        assert!(no.starts_with("You said no, so `example__clear_notes` did not run. Nothing was changed.\n"), "{no}");
+        assert!(no.starts_with("You said no, so `example__clear_notes` did not run. Nothing was changed."), "{no}");
+        assert!(!no.contains("was real"), "{no}");
         let gone = "This call was approved, but its tool is not there any more. It did not run. Do not call it again.";
         let gone = told(&[&marked("example__add_note", gone)]);
         assert!(gone.contains("any more.") && !gone.contains("Do not call"), "{gone}");

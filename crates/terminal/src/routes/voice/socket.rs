@@ -11,6 +11,7 @@ use tokio::time::sleep_until;
 use tokio_util::sync::CancellationToken;
 
 use self::listening::Hears;
+use super::pictures;
 use super::vtuber::{Step, Vtuber};
 use super::wire::{Content, Event, Request};
 use crate::DOOR;
@@ -78,6 +79,8 @@ struct Resumed {
     sentence: Option<usize>,
     /// The sentences of the last turn before it.
     before: Vec<(u64, String, Sentence)>,
+    /// The approvals that a new client is told: those that still wait. `None` for a client that knows them.
+    waiting: Option<Vec<Event>>,
 }
 
 /// Returns the event of an update, which follows its sentences.
@@ -97,18 +100,41 @@ fn content(update: Update) -> Option<Content> {
     }
 }
 
+/// Keeps the approvals that wait for a decision.
+fn keep_waiting(waiting: &mut Vec<Event>, number: u64, turn: &str, content: Option<Content>) {
+    match content {
+        Some(Content::Approval { ref id, ref decision, .. }) => {
+            let is_same = |event: &Event| matches!(&event.content, Content::Approval { id: known, .. } if known == id);
+            waiting.retain(|event| !is_same(event));
+            if decision.is_none() {
+                waiting.extend(content.map(|content| Event { number, turn: turn.to_owned(), content }));
+            }
+        }
+        Some(Content::Done { .. }) => waiting.retain(|event| event.turn != turn),
+        _ => {}
+    }
+}
+
 impl VoiceSocket {
-    /// Creates the loop. A new client reads from now on, one that resumes after its last event. `None` if the session
-    /// has no events.
+    /// Creates the loop. A new client is told the approvals that wait, and reads from now on; one that resumes reads after
+    /// its last event. `None` if the session has no events.
     pub fn new(socket: ClientSocket, parts: Parts, (caller, place): (Caller, Place), opening: Opening) -> Option<Self> {
         let Opening { position, language, vtuber } = opening;
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
-        let from = if position.is_some() { 0 } else { newest };
-        let reader = TurnEventReader::new(Arc::clone(&parts.events), place.clone(), from)?;
-        // A number above the newest one is unknown here.
-        let resumes =
-            position.map(|(after, sentence)| Resumed { after: after.min(newest), sentence, before: Vec::new() });
+        let reader = TurnEventReader::new(Arc::clone(&parts.events), place.clone(), 0)?;
+        let resumes = match position {
+            // A number above the newest one is unknown here.
+            Some((after, sentence)) => {
+                Some(Resumed { after: after.min(newest), sentence, before: Vec::new(), waiting: None })
+            }
+            None => (newest > 0).then(|| Resumed {
+                after: newest,
+                sentence: None,
+                before: Vec::new(),
+                waiting: Some(Vec::new()),
+            }),
+        };
         let person = caller.person().unwrap_or_else(|| owner_of(&place));
         Some(Self {
             socket,
@@ -124,7 +150,7 @@ impl VoiceSocket {
             text_only: None,
             language,
             vtuber,
-            last: from,
+            last: 0,
             resumes,
         })
     }
@@ -193,10 +219,11 @@ impl VoiceSocket {
             self.missed(after).await?;
         }
         self.last = number;
+        let quiet = self.resumes.as_ref().is_some_and(|resumed| number <= resumed.after);
         let now = self.parts.sessions.now();
         let wire::Event { turn, update, .. } = match &event.update {
             TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
-                let event = Arc::clone(&event);
+                let event = pictures::without(&event);
                 tokio::task::spawn_blocking(move || wire::Event::of(&event, now)).await.map_err(|_| Disconnected)?
             }
             _ => wire::Event::of(&event, now),
@@ -205,15 +232,18 @@ impl VoiceSocket {
             Update::Final { text } | Update::Apology { text } => text,
             _ => "",
         };
+        let shown = if quiet { Vec::new() } else { pictures::of(&event.update).map(Content::picture).collect() };
         let said_in = (&*self.parts.speech.phrases, self.language.as_deref());
         let sentences = self.answers.read(&turn, &event.update, text, said_in);
         let content = content(update);
-        let quiet = self.resumes.as_ref().is_some_and(|resumed| number <= resumed.after);
         if quiet {
-            self.before(number, &turn, sentences, content.as_ref());
+            self.before(number, &turn, sentences, content);
         } else {
             self.resume().await?;
             self.pass_on(number, &turn, sentences, content).await?;
+            for content in shown {
+                self.put(&Event { number, turn: turn.clone(), content }).await?;
+            }
         }
         if self.resumes.as_ref().is_some_and(|resumed| number >= resumed.after) {
             self.resume().await?;
@@ -221,9 +251,12 @@ impl VoiceSocket {
         Ok(())
     }
 
-    /// Keeps the sentences of the last turn that a resuming client may have.
-    fn before(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>, content: Option<&Content>) {
-        let Some(Resumed { before, .. }) = &mut self.resumes else { return };
+    /// Keeps what a client may have to be sent again: the sentences of the last turn, or the approvals that wait.
+    fn before(&mut self, number: u64, turn: &str, sentences: Vec<Sentence>, content: Option<Content>) {
+        let Some(Resumed { before, waiting, .. }) = &mut self.resumes else { return };
+        if let Some(waiting) = waiting {
+            return keep_waiting(waiting, number, turn, content);
+        }
         if matches!(content, Some(Content::Accepted)) {
             before.clear();
         }
@@ -232,7 +265,10 @@ impl VoiceSocket {
 
     /// Sends again what a resuming client has not heard.
     async fn resume(&mut self) -> Result<(), Disconnected> {
-        let Some(Resumed { sentence, before, .. }) = self.resumes.take() else { return Ok(()) };
+        let Some(Resumed { sentence, before, waiting, .. }) = self.resumes.take() else { return Ok(()) };
+        for approval in waiting.unwrap_or_default() {
+            self.put(&approval).await?;
+        }
         let Some(heard) = sentence else { return Ok(()) };
         for (number, turn, sentence) in before.into_iter().filter(|(.., sentence)| sentence.number > heard) {
             self.pass_on(number, &turn, vec![sentence], None).await?;
@@ -369,11 +405,11 @@ impl VoiceSocket {
         };
         let Some(answer) = answer else { return self.refuse("there is no answer to interrupt").await };
         answer.is_cut = true;
-        let is_exchange = answer.is_exchange;
+        let is_recorded = answer.is_exchange && !answer.is_heard(spoken_to);
         let (turn, heard) = (answer.turn.clone(), interrupted(answer.heard(spoken_to)));
         self.queue.silence(Some(&turn));
         self.send(turn.clone(), Content::Interrupted { spoken_to }).await?;
-        if !is_exchange {
+        if !is_recorded {
             return Ok(());
         }
         let Some(asked) = self.parts.sessions.message(&self.place, &turn).await else { return Ok(()) };
@@ -397,7 +433,9 @@ impl VoiceSocket {
     }
 
     async fn send(&mut self, turn: String, content: Content) -> Result<(), Disconnected> {
-        self.put(&Event { number: self.last, turn, content }).await
+        // A client that lost its connection now resumes behind the events that are only rebuilt.
+        let number = self.resumes.as_ref().map_or(self.last, |resumed| resumed.after.max(self.last));
+        self.put(&Event { number, turn, content }).await
     }
 
     async fn put(&mut self, event: &Event) -> Result<(), Disconnected> {

@@ -133,7 +133,7 @@ impl Vtuber {
                 "status": match state {
                     ToolState::Running => "running",
                     ToolState::Succeeded => "completed",
-                    ToolState::Failed => "error",
+                    ToolState::Failed | ToolState::Denied => "error",
                 },
             })],
             Content::Approval { question, decision: None, .. } => vec![full_text(question)],
@@ -147,6 +147,7 @@ impl Vtuber {
             Content::Speech { on: false }
             | Content::Heard { last: false, .. }
             | Content::Approval { decision: Some(_), .. }
+            | Content::Picture { .. }
             | Content::Missed => Vec::new(),
         }
     }

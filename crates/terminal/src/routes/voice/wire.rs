@@ -1,9 +1,12 @@
 //! The JSON of the socket.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::routes::{Submitted, Verdict};
 use crate::wire::Unanswered;
+use domain::outgoing::File;
 use domain::question::{Form, Link};
 use domain::tool::failure::ToolFailure;
 use domain::turn_event::{GateDecision, ToolState};
@@ -56,6 +59,17 @@ pub(super) enum Content {
         /// True if the sentence has no more audio.
         end: bool,
     },
+    /// A picture of the answer.
+    Picture {
+        /// Its file name.
+        name: String,
+        /// The media type.
+        format: String,
+        /// The bytes in base64.
+        data: String,
+        /// Words for people who cannot see it; may be empty.
+        description: String,
+    },
     /// A tool call changed its state.
     ToolStatus {
         call: String,
@@ -98,6 +112,14 @@ pub(super) enum Content {
     Submitted(Submitted),
     /// The reply to `ping`.
     Pong,
+}
+
+impl Content {
+    /// Returns the event of a picture.
+    pub fn picture(file: &File) -> Self {
+        let File { name, mime, bytes, description } = file.clone();
+        Self::Picture { name, format: mime, data: STANDARD.encode(bytes), description }
+    }
 }
 
 /// A message of the client.
