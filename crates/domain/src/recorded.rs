@@ -159,7 +159,9 @@ mod tests {
             told(composed, decomposed);
             told(decomposed, composed);
         }
-        for (name, text) in [("DJ K", "DJK"), ("ÅSA Öst", "ÅSAÖst"), ("ÅSA Öst", "asaost"), ("Anna Maria X", "AnnaMaria")] {
+        for (name, text) in
+            [("DJ K", "DJK"), ("ÅSA Öst", "ÅSAÖst"), ("ÅSA Öst", "asaost"), ("Anna Maria X", "AnnaMaria")]
+        {
             told(name, text);
         }
         assert_eq!(cleaned("A\u{30a}SA O\u{308}st is here", "ÅSA Öst"), "[name] [name] is here");

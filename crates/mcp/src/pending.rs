@@ -246,7 +246,10 @@ mod tests {
         };
         let result = json!({"content": [{"type": "text", "text": "done"}]});
         assert_eq!(text(json!({"status": "completed", "result": result})), ("done".into(), false));
-        assert_eq!(text(json!({"status": "failed", "error": {"code": 1, "message": "\u{202e}boom"}})), ("boom".into(), true));
+        assert_eq!(
+            text(json!({"status": "failed", "error": {"code": 1, "message": "\u{202e}boom"}})),
+            ("boom".into(), true)
+        );
         assert_eq!(text(json!({"status": "cancelled"})), ("the task was cancelled".into(), true));
         assert!(of(json!({"taskId": "x".repeat(300)})).is_err() && of(json!({"status": "completed"})).is_err());
         assert!(of(json!({"ttlMs": -5, "pollIntervalMs": 1e300})).is_ok());

@@ -232,9 +232,8 @@ fn wire(channel: &str, Row(read): Row) -> Option<Wire> {
 
 fn kind(wire: &Wire, profile: Option<&Profile>, us: &Account) -> AuthorKind {
     let ours = wire.user.as_deref() == Some(us.user.as_str()) || (wire.bot_id.is_some() && wire.bot_id == us.bot);
-    let is_bot = wire.bot_id.is_some()
-        || wire.user.as_deref() == Some(SLACKBOT)
-        || profile.is_some_and(|profile| profile.bot);
+    let is_bot =
+        wire.bot_id.is_some() || wire.user.as_deref() == Some(SLACKBOT) || profile.is_some_and(|profile| profile.bot);
     match (ours, wire.is_talk()) {
         (true, _) => AuthorKind::Ourselves,
         (false, false) => AuthorKind::System,

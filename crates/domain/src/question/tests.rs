@@ -125,7 +125,20 @@ fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
     }
     let asked = json!({"message": "Enter your API key", "requestedSchema": {"properties": text("value")}});
     assert_eq!(Question::read("k", &asked), Err(Unfit::Secret));
-    for name in ["username", "email", "keyboard", "pinned", "tokenizer", "compass", "a b c", "top 10", "time code", "wantan", "business card", "d4"] {
+    for name in [
+        "username",
+        "email",
+        "keyboard",
+        "pinned",
+        "tokenizer",
+        "compass",
+        "a b c",
+        "top 10",
+        "time code",
+        "wantan",
+        "business card",
+        "d4",
+    ] {
         assert!(form(&text(name), &[]).is_ok(), "{name}");
     }
 }

@@ -48,7 +48,8 @@ async fn link(State(links): State<Arc<dyn AccountLinks>>, pair: Result<Json<Pair
     };
     if let Some(unknown) = [&first, &second].into_iter().find(|account| !can_exist(account)) {
         let shown: String = unknown.to_string().chars().take(SHOWN_MAX).collect();
-        let why = format!("{shown:?} is no account; accounts are discord:, slack: or api: with an id of at most 128 bytes");
+        let why =
+            format!("{shown:?} is no account; accounts are discord:, slack: or api: with an id of at most 128 bytes");
         return refused(StatusCode::BAD_REQUEST, &why);
     }
     match links.link(&first, &second).await {
