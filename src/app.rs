@@ -384,6 +384,10 @@ fn hosted(command: impl Future<Output = u8>) -> u8 {
     with_cryptography(|| on_threads(Threads::Auto, command))
 }
 
+/// The most steps of tasks between two looks at the sockets and timers. With the default of 61, the answer of one client
+/// would wait for that many steps of the others.
+const EVENT_INTERVAL: u32 = 8;
+
 /// Runs a command to completion on the given number of threads. A single thread is the current one.
 fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
     let mut builder = match threads {
@@ -393,6 +397,7 @@ fn on_threads(threads: Threads, command: impl Future<Output = u8>) -> u8 {
     if let Threads::Count(count @ 2..) = threads {
         builder.worker_threads(count);
     }
+    builder.event_interval(EVENT_INTERVAL);
     let runtime = match builder.enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -209,6 +209,10 @@ fn operators_link_and_unlink_accounts_and_links_are_off_by_default() {
         assert_eq!((status, &linked["accounts"]), (200, &pair["accounts"]));
         assert_eq!(world.links(reqwest::Method::POST, "", &pair).await.0, 409);
         assert_eq!(world.links(reqwest::Method::POST, "", &json!({"accounts": ["Ada", "Ben"]})).await.0, 400);
+        for unknown in ["x:1".to_owned(), format!("slack:{}", "U".repeat(5_000)), "discord:1 2".to_owned()] {
+            let body = json!({"accounts": [unknown, "api:c"]});
+            assert_eq!(world.links(reqwest::Method::POST, "", &body).await.0, 400, "{unknown}");
+        }
         let (_, all) = world.links(reqwest::Method::GET, "", &Value::Null).await;
         assert_eq!(all["people"], json!([pair["accounts"]]));
         world.tells("Ada", "settings", &[("change", TEXT, "verbosity short")]).await;

@@ -155,6 +155,30 @@ fn what_was_missed_while_the_bot_was_away_is_read_back() {
 }
 
 #[test]
+fn long_messages_of_one_member_do_not_keep_those_of_others_from_being_read_back() {
+    story(async {
+        let world = World::begin().await;
+        let said = world.service.says("U1", "C1", "@bot hello");
+        world.only_answer_to(&said).await;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        world.stop().await;
+        world.until("the end of the connections", || (world.service.connections().0 == 0).then_some(())).await;
+        let missed = world.service.says("U9", "C1", "@bot one");
+        // A page of all has 18 MB; the client reads 16 MiB.
+        let long = "長".repeat(40_000);
+        for _ in 0..150 {
+            world.service.says("U2", "C1", &long);
+            world.service.forgets();
+        }
+        world.start().await;
+        assert_eq!(world.only_answer_to(&missed).await.text, "You said: one");
+        let sizes: Vec<String> =
+            world.service.calls("conversations.history").iter().map(|call| call["limit"].clone()).collect();
+        assert!(sizes.windows(5).any(|sizes| sizes == ["200", "50", "50", "50", "50"]), "{sizes:?}");
+    });
+}
+
+#[test]
 fn a_channel_that_cannot_be_read_back_is_read_later_and_delays_no_other_one() {
     story(async {
         let world = World::begin().await;

@@ -179,6 +179,21 @@ fn a_value_that_the_chosen_row_cannot_serve_is_refused_at_its_field_and_nothing_
 }
 
 #[test]
+fn the_page_of_a_member_who_opens_it_again_and_again_is_published_once() {
+    story(async {
+        let world = world().await;
+        for _ in 0..50 {
+            world.service.opens_home("U3");
+        }
+        world.until("the page", || world.service.home("U3")).await;
+        world.until("all acknowledgements", || (world.service.unacknowledged() == 0).then_some(())).await;
+        assert_eq!(world.service.calls("views.publish").len(), 1);
+        world.service.opens_home("U4");
+        world.until("the page of another member", || world.service.home("U4")).await;
+    });
+}
+
+#[test]
 fn a_dialogue_that_slack_does_not_open_becomes_a_list_with_its_button() {
     story(async {
         let world = world().await;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::is_combining_mark;
 
 use crate::clean::clean;
 use crate::ids::{MessageId, Person, Timestamp};
@@ -51,10 +53,7 @@ pub fn slot(message: &MessageId, slots: usize) -> usize {
 /// cannot be told from words and stay.
 #[must_use]
 pub fn cleaned(text: &str, author: &str) -> String {
-    // Each word of the name, and its parts: `Jean-Paul` is also `Jean`.
-    let parts = runs(author).filter(|part| part.chars().nth(1).is_some());
-    let names: Vec<String> =
-        author.split_whitespace().chain(parts).map(plain).filter(|name| !name.is_empty()).collect();
+    let names = names(author);
     let text = clean(text, QUESTION_CHARS);
     let lines = text.lines().map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -68,6 +67,16 @@ pub fn cleaned(text: &str, author: &str) -> String {
         shown.collect::<Vec<_>>().join(" ")
     });
     lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// Returns the forms of a name: each word of it, the parts of its words, such as `Jean` of `Jean-Paul`, and neighbouring
+/// parts or all of them written together.
+fn names(author: &str) -> Vec<String> {
+    let parts: Vec<String> = runs(author).map(plain).collect();
+    let joined = parts.windows(2).map(<[String]>::concat).chain([parts.concat()]);
+    let words = author.split_whitespace().map(plain);
+    let long = parts.iter().filter(|part| part.chars().nth(1).is_some()).cloned();
+    words.chain(long).chain(joined).filter(|name| !name.is_empty()).collect()
 }
 
 fn shown<'a>(word: &'a str, names: &[String]) -> &'a str {
@@ -99,9 +108,9 @@ fn is_link(word: &str) -> bool {
             .is_some_and(|at| is_host(&word[..at]) && (word[at..].len() > 1 || word.ends_with('/')))
 }
 
-/// Returns the runs of letters and digits of a word.
+/// Returns the runs of letters and digits of a word. A letter and its accent may be two characters.
 fn runs(word: &str) -> impl Iterator<Item = &str> {
-    word.split(|c: char| !c.is_alphanumeric()).filter(|run| !run.is_empty())
+    word.split(|c: char| !c.is_alphanumeric() && !is_combining_mark(c)).filter(|run| !run.is_empty())
 }
 
 fn digits(word: &str) -> usize {
@@ -112,9 +121,9 @@ fn is_number(word: &str) -> bool {
     digits(word) > 0 && word.chars().all(|c| c.is_numeric() || c.is_ascii_punctuation())
 }
 
-/// Returns the letters and digits of a word in lower case.
+/// Returns the letters and digits of a word in lower case, without accents, in one form of their several.
 fn plain(word: &str) -> String {
-    word.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    word.nfkd().filter(|c| c.is_alphanumeric() && !is_combining_mark(*c)).flat_map(char::to_lowercase).collect()
 }
 
 #[cfg(test)]
@@ -145,6 +154,17 @@ mod tests {
             let words = told.strip_prefix("hello, I am ").and_then(|rest| rest.strip_suffix(" today"));
             assert!(words.is_some_and(|words| words.split(' ').all(|word| word == "[name]")), "{told}");
         }
+        let told = |name: &str, text: &str| assert_eq!(cleaned(text, name), "[name]", "{name}: {text}");
+        for (composed, decomposed) in [("Ümit", "U\u{308}mit"), ("Iñigo", "In\u{303}igo"), ("Zoë", "Zoe\u{308}")] {
+            told(composed, decomposed);
+            told(decomposed, composed);
+        }
+        for (name, text) in
+            [("DJ K", "DJK"), ("ÅSA Öst", "ÅSAÖst"), ("ÅSA Öst", "asaost"), ("Anna Maria X", "AnnaMaria")]
+        {
+            told(name, text);
+        }
+        assert_eq!(cleaned("A\u{30a}SA O\u{308}st is here", "ÅSA Öst"), "[name] [name] is here");
         assert_eq!(cleaned("Jean and Paul are Jean-Paul", "Jean-Paul"), "[name] and [name] are [name]");
         assert_eq!(cleaned("  \u{200b} ", "x"), "");
         assert!(cleaned(&"word ".repeat(5_000), "").chars().count() <= QUESTION_CHARS + 4);

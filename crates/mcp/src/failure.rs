@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use domain::clean::clean;
 use domain::tool::{CallError, CallErrorKind, ServerName};
 use ports::tools::{ConnectError, ConnectErrorKind};
 
@@ -151,17 +152,21 @@ impl Failure {
     }
 }
 
-/// Reduces foreign text to one harmless line of at most `most` bytes.
+/// Reduces foreign text to one harmless line of at most `most` bytes, without characters that people cannot see.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
         if line.len() >= most {
             break;
+        }
+        let word = clean(word, most);
+        if word.is_empty() {
+            continue;
         }
         if !line.is_empty() {
             line.push(' ');
         }
-        line.push_str(word);
+        line.push_str(&word);
     }
     line.truncate(line.floor_char_boundary(most));
     line
@@ -218,5 +223,6 @@ mod tests {
     fn words_from_outside_become_one_line() {
         assert_eq!(one_line("a\n\tb\u{1b}[31m  c", 100), "a b [31m c");
         assert_eq!(one_line(&"ä".repeat(100), 11), "äääää");
+        assert_eq!(one_line("s1 \u{202e}\u{200b} te\u{ad}xt\u{e0041}\u{2028}end", 100), "s1 text end");
     }
 }

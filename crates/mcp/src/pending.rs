@@ -229,7 +229,8 @@ mod tests {
             value.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             read(&value)
         };
-        let Ok(CallReply::Task(task)) = of(json!({"statusMessage": "half\ndone", "pollIntervalMs": 1500})) else {
+        let status = "half\n\u{202e}do\u{200b}ne";
+        let Ok(CallReply::Task(task)) = of(json!({"statusMessage": status, "pollIntervalMs": 1500})) else {
             panic!("a task")
         };
         assert_eq!((task.id.as_str(), task.status.as_deref()), ("t", Some("half done")));
@@ -245,7 +246,10 @@ mod tests {
         };
         let result = json!({"content": [{"type": "text", "text": "done"}]});
         assert_eq!(text(json!({"status": "completed", "result": result})), ("done".into(), false));
-        assert_eq!(text(json!({"status": "failed", "error": {"code": 1, "message": "boom"}})), ("boom".into(), true));
+        assert_eq!(
+            text(json!({"status": "failed", "error": {"code": 1, "message": "\u{202e}boom"}})),
+            ("boom".into(), true)
+        );
         assert_eq!(text(json!({"status": "cancelled"})), ("the task was cancelled".into(), true));
         assert!(of(json!({"taskId": "x".repeat(300)})).is_err() && of(json!({"status": "completed"})).is_err());
         assert!(of(json!({"ttlMs": -5, "pollIntervalMs": 1e300})).is_ok());

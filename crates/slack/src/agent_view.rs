@@ -35,7 +35,7 @@ struct Requests {
 
 impl Pauses {
     /// True if the request about a place is due; counts it as made.
-    fn is_due(&self, place: &Place, now: Instant) -> bool {
+    pub(super) fn is_due(&self, place: &Place, now: Instant) -> bool {
         let mut requests = self.0.lock();
         if requests.refused.is_some_and(|until| until > now) {
             return false;
@@ -51,9 +51,10 @@ impl Pauses {
         true
     }
 
-    /// A post of the bot removed the status of its thread.
-    pub(super) fn posted(&self, thread: &Place) {
-        self.0.lock().places.remove(thread);
+    /// Notes that the request about a place is due again, as after a post of the bot, which removes the status of its
+    /// thread.
+    pub(super) fn reset(&self, place: &Place) {
+        self.0.lock().places.remove(place);
     }
 
     /// Notes that a request was refused. A refusal that concerns its place alone says nothing about other places.
@@ -116,7 +117,7 @@ mod tests {
         let (statuses, now, thread) = (Pauses::default(), Instant::now(), ids::thread("C1", "1.5"));
         assert!(statuses.is_due(&thread, now) && !statuses.is_due(&thread, now + AGAIN / 2));
         assert!(statuses.is_due(&thread, now + AGAIN));
-        statuses.posted(&thread);
+        statuses.reset(&thread);
         assert!(statuses.is_due(&thread, now + AGAIN));
         statuses.refuse(&CallError::Unexplained("a proxy refuses it".to_owned()), now);
         assert!(!statuses.is_due(&ids::thread("C1", "2.5"), now + AGAIN));

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use super::events::Wire;
 use super::ids::{self, At};
-use super::reading::Span;
+use super::reading::{Reading, Span};
 use super::taking::concerns;
 use super::web_api::{Arguments, Call, CallError};
 use super::{Account, Slack};
@@ -65,7 +65,7 @@ impl Slack {
         };
         let mut caught = CaughtUp::default();
         for (channel, since) in channels {
-            match self.missed(&channel, since, &us).await {
+            match self.missed(&channel, since, &us, names).await {
                 Ok(wires) => {
                     let concerning = wires.iter().filter(|wire| concerns(wire, &us, names));
                     if let Err(reason) = self.pass_on(concerning, &us, intake, &mut caught.messages).await {
@@ -96,18 +96,34 @@ impl Slack {
         Ok(())
     }
 
-    /// Returns the messages of a channel since this time, those in threads too.
-    async fn missed(&self, channel: &str, since: Timestamp, us: &Account) -> Result<Vec<Wire>, CallError> {
+    /// Returns the messages of a channel since this time, those in threads too. Those that do not concern the bot have no
+    /// text.
+    async fn missed(
+        &self,
+        channel: &str,
+        since: Timestamp,
+        us: &Account,
+        names: &[String],
+    ) -> Result<Vec<Wire>, CallError> {
         let oldest = ts(since);
         let began = ts(Timestamp(since.0.saturating_sub(domain::ids::millis(THREAD_AGE))));
         let span = Span { oldest: Some(&began), ..Span::default() };
-        let firsts = again(|| self.read(At { channel, thread: None }, span)).await?;
+        let read = async |at: At<'_>, span: Span<'_>| {
+            let mut reading = Reading::new(at, span);
+            loop {
+                let page = again(|| reading.page(self)).await;
+                if !reading.take(page, |wire| concerns(wire, us, names))? {
+                    return Ok(reading.messages());
+                }
+            }
+        };
+        let firsts = read(At { channel, thread: None }, span).await?;
         let mut missed = Vec::new();
         for first in firsts {
             let newer = |ts: &str| ids::moment(ts).is_some_and(|at| at >= since);
             if first.latest_reply.as_deref().is_some_and(newer) {
                 let span = Span { oldest: Some(&oldest), ..Span::default() };
-                let replies = again(|| self.read(At { channel, thread: Some(&first.ts) }, span)).await?;
+                let replies = read(At { channel, thread: Some(&first.ts) }, span).await?;
                 missed.extend(replies.into_iter().filter(|wire| wire.ts != first.ts));
             }
             if newer(&first.ts) {

@@ -5,6 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::bounded::{at_most, object};
 use super::incoming_text::plain;
 use super::unreadable::Unreadable;
 use super::{Account, commands, ids, interactions, shortcuts, views};
@@ -14,6 +15,9 @@ use domain::incoming::{Attachment, MAX_ATTACHMENTS, Reaction};
 
 /// The longest text of a message that is read, in bytes. Slack accepts messages of 40,000 characters.
 const TEXT_BYTES: usize = 256 * 1024;
+
+/// The most files of a message that are read.
+const FILES_MAX: usize = 100;
 
 /// A frame.
 #[derive(Debug)]
@@ -76,6 +80,7 @@ pub(super) struct Wire {
     pub(super) latest_reply: Option<String>,
     pub(super) channel: String,
     pub(super) channel_type: Option<String>,
+    #[serde(deserialize_with = "at_most::<_, _, FILES_MAX>")]
     pub(super) files: Vec<WireFile>,
     pub(super) metadata: Option<Metadata>,
     /// True if the event says by itself that the bot is mentioned.
@@ -101,6 +106,7 @@ pub(super) struct WireFile {
 #[serde(default)]
 pub(super) struct Metadata {
     pub(super) event_type: String,
+    #[serde(deserialize_with = "object")]
     pub(super) event_payload: serde_json::Map<String, serde_json::Value>,
 }
 

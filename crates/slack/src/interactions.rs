@@ -6,6 +6,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::bounded::at_most;
 use super::commands::Run;
 use super::ids;
 use super::people::Profile;
@@ -68,7 +69,7 @@ struct Wire {
     channel: Channel,
     #[serde(default)]
     message: Message,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "at_most::<_, _, 1>")]
     actions: Vec<Action>,
     #[serde(default)]
     response_url: String,

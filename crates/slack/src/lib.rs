@@ -5,6 +5,7 @@
 //! | [`socket`] | the source of events: connections that overlap, acknowledgements, dead connections |
 //! | `link`, `taking` | one connection, and the work on its events |
 //! | `events`, `interactions`, `commands`, `shortcuts` | envelopes as neutral events |
+//! | `bounded` | parts of them that could have very many values |
 //! | `people`, `groups` | members, and the user groups that are their roles |
 //! | `dialogue` | the question of a shortcut |
 //! | `views`, `submissions` | forms as modals, and the answers to those that members sent |
@@ -18,6 +19,8 @@
 mod address;
 
 mod agent_view;
+
+mod bounded;
 
 mod catch_up;
 
@@ -131,6 +134,8 @@ pub struct Slack {
     statuses: Pauses,
     /// The suggested prompts of direct conversations.
     prompts: Pauses,
+    /// The bot's pages in the app homes of members, each by the id of its member.
+    homes: Pauses,
     submissions: Submissions,
     edits: EditBudget,
     appends: EditBudget,
@@ -170,6 +175,7 @@ impl Slack {
             streams: Streams::default(),
             statuses: Pauses::default(),
             prompts: Pauses::default(),
+            homes: Pauses::default(),
             submissions: Submissions::default(),
             edits: EditBudget::of_updates(),
             appends: EditBudget::of_appends(),

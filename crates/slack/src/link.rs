@@ -9,10 +9,11 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until, timeout};
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
+use super::bounded::IN_PLACE_MAX;
 use super::events::{self, Content, Frame};
 use super::taking::{EventOutcome, Work, count};
 use super::unreadable::Unreadable;
@@ -71,7 +72,7 @@ impl Link {
             let (mut socket, _) = opened.map_err(|error| unreachable(error.to_string()))?;
             loop {
                 match socket.next().await {
-                    Some(Ok(Message::Text(text))) => match events::read(&text, us) {
+                    Some(Ok(Message::Text(text))) => match read(text, us).await {
                         Frame::Hello(seconds) => {
                             return Ok(Self {
                                 socket,
@@ -153,7 +154,7 @@ impl Running {
             Some(Ok(message)) => {
                 self.heard = Instant::now();
                 match message {
-                    Message::Text(text) => self.frame(&text).await,
+                    Message::Text(text) => self.frame(text).await,
                     Message::Close(frame) => {
                         let words = frame.map_or_else(String::new, |frame| format!(": {}", frame.code));
                         Step::Break(format!("slack hung up{words}"))
@@ -175,8 +176,8 @@ impl Running {
         }
     }
 
-    async fn frame(&mut self, text: &str) -> Step {
-        match events::read(text, &self.work.us) {
+    async fn frame(&mut self, text: Utf8Bytes) -> Step {
+        match read(text, &self.work.us).await {
             Frame::Hello(_) => Step::Continue(()),
             Frame::Disconnect(reason) if FINAL.contains(&reason.as_str()) => {
                 Step::Break(format!("slack disconnects: {reason}"))
@@ -243,6 +244,15 @@ impl Running {
         // A peer that is gone needs no goodbye.
         let _ = timeout(SEND_TIMEOUT, self.socket.close(None)).await;
     }
+}
+
+/// Reads a frame. A long one is parsed on another thread.
+async fn read(text: Utf8Bytes, us: &Account) -> Frame {
+    if text.len() <= IN_PLACE_MAX {
+        return events::read(&text, us);
+    }
+    let us = us.clone();
+    tokio::task::spawn_blocking(move || events::read(&text, &us)).await.unwrap_or(Frame::Other)
 }
 
 /// Returns the frame that acknowledges an envelope, with the answer to an interaction.

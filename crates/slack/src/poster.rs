@@ -68,11 +68,11 @@ impl Slack {
             }
         }
         if let Some(reply) = self.begin_stream(at, place, piece, &mark).await? {
-            self.statuses.posted(place);
+            self.statuses.reset(place);
             return Ok(reply);
         }
         let message = self.say(at, piece, &mark).await?;
-        self.statuses.posted(place);
+        self.statuses.reset(place);
         if !piece.files.is_empty() {
             self.marks.note_files(&message, Files::New);
             self.attach_all(&message, at, piece).await?;

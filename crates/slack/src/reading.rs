@@ -1,8 +1,9 @@
 //! Reads messages of channels and threads, and converts them.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::bounded::at_most;
 use super::events::Wire;
 use super::ids::{self, At};
 use super::marks::{Fate, Mark};
@@ -14,10 +15,19 @@ use domain::ids::Timestamp;
 use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use telemetry::events::SLACK_MESSAGE_DROPPED;
 
+/// The most messages of one reading.
+const MESSAGES: usize = 1_000;
+/// The longest texts of one reading in sum, in bytes.
+const TEXT_BYTES: usize = 32 * 1024 * 1024;
 /// The most pages of one reading.
-const PAGES: u32 = 5;
-/// The messages of a page, as Slack recommends at most.
-const PAGE: &str = "200";
+const PAGES: u32 = 100;
+/// The numbers of messages of a page, of which Slack recommends the first one. A page that is too large is read in
+/// smaller ones: forty of the longest messages are. One message never is.
+const SIZES: [&str; 5] = ["200", "50", "12", "3", "1"];
+
+/// Slack's own bot, which members let speak by reminders and custom responses. Slack's data about it do not say that it
+/// is a bot.
+const SLACKBOT: &str = "USLACKBOT";
 
 /// The bounds of a reading, each a timestamp of Slack.
 #[derive(Debug, Clone, Copy, Default)]
@@ -30,12 +40,23 @@ pub(super) struct Span<'a> {
     pub(super) inclusive: bool,
 }
 
+/// A page of messages.
 #[derive(Deserialize)]
-struct Page {
-    #[serde(default)]
-    messages: Vec<Box<RawValue>>,
+pub(super) struct Page {
+    #[serde(default, deserialize_with = "at_most::<_, _, MESSAGES>")]
+    messages: Vec<Row>,
     #[serde(default)]
     response_metadata: Cursor,
+}
+
+/// A message of a page. One that cannot be read leaves the others readable.
+struct Row(Result<Wire, Unreadable>);
+
+impl<'de> Deserialize<'de> for Row {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(serde_json::from_str(raw.get()).map_err(Unreadable::from)))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -44,41 +65,104 @@ struct Cursor {
     next_cursor: String,
 }
 
-impl Slack {
-    /// Returns the messages of a channel or a thread, oldest first, with their metadata. Reads at most five pages: of a
-    /// channel the newest messages, of a thread the oldest.
+/// A reading of messages, page by page.
+pub(super) struct Reading<'a> {
+    at: At<'a>,
+    span: Span<'a>,
+    /// The position of the next page; empty for the first one.
+    cursor: String,
+    /// The size of the next page, an index of [`SIZES`].
+    size: usize,
+    pages: u32,
+    wires: Vec<Wire>,
+    /// The length of their texts.
+    texts: usize,
+}
+
+impl<'a> Reading<'a> {
+    /// Begins a reading of a channel or a thread: at most a thousand messages, of a channel the newest, of a thread the
+    /// oldest.
+    pub(super) fn new(at: At<'a>, span: Span<'a>) -> Self {
+        Self { at, span, cursor: String::new(), size: 0, pages: 0, wires: Vec::new(), texts: 0 }
+    }
+
+    /// Requests the next page.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub(super) async fn read(&self, at: At<'_>, span: Span<'_>) -> Result<Vec<Wire>, CallError> {
+    pub(super) async fn page(&self, slack: &Slack) -> Result<Page, CallError> {
+        let Self { at, span, .. } = self;
         let call = Call::reads(if at.thread.is_some() { "conversations.replies" } else { "conversations.history" });
-        let mut wires: Vec<Wire> = Vec::new();
-        let mut cursor = String::new();
-        for _ in 0..PAGES {
-            let mut arguments: Arguments<'_> = vec![
-                ("channel", at.channel.into()),
-                ("limit", PAGE.into()),
-                ("include_all_metadata", "true".into()),
-                ("inclusive", if span.inclusive { "true" } else { "false" }.into()),
-            ];
-            arguments.extend(at.thread.map(|ts| ("ts", ts.into())));
-            arguments.extend(span.oldest.map(|ts| ("oldest", ts.into())));
-            arguments.extend(span.latest.map(|ts| ("latest", ts.into())));
-            if !cursor.is_empty() {
-                arguments.push(("cursor", std::mem::take(&mut cursor).into()));
-            }
-            let page: Page = self.api.call(call, arguments).await?;
-            wires.extend(page.messages.iter().filter_map(|raw| wire(at.channel, raw)));
-            cursor = page.response_metadata.next_cursor;
-            if cursor.is_empty() {
-                break;
-            }
+        let mut arguments: Arguments<'_> = vec![
+            ("channel", at.channel.into()),
+            ("limit", SIZES[self.size].into()),
+            ("include_all_metadata", "true".into()),
+            ("inclusive", if span.inclusive { "true" } else { "false" }.into()),
+        ];
+        arguments.extend(at.thread.map(|ts| ("ts", ts.into())));
+        arguments.extend(span.oldest.map(|ts| ("oldest", ts.into())));
+        arguments.extend(span.latest.map(|ts| ("latest", ts.into())));
+        if !self.cursor.is_empty() {
+            arguments.push(("cursor", self.cursor.as_str().into()));
         }
+        slack.api.call(call, arguments).await
+    }
+
+    /// Takes a page, without the texts and files of messages for which `keeps` is false. Returns true if there is
+    /// another one.
+    ///
+    /// # Errors
+    /// The page was not read, and smaller pages would not help.
+    pub(super) fn take(
+        &mut self,
+        page: Result<Page, CallError>,
+        keeps: impl Fn(&Wire) -> bool,
+    ) -> Result<bool, CallError> {
+        let page = match page {
+            Err(CallError::TooLarge) if self.size + 1 < SIZES.len() => {
+                self.size += 1;
+                return Ok(true);
+            }
+            page => page?,
+        };
+        self.pages += 1;
+        for mut wire in page.messages.into_iter().filter_map(|row| wire(self.at.channel, row)) {
+            if !keeps(&wire) {
+                (wire.text, wire.files) = (String::new(), Vec::new());
+            }
+            self.texts += wire.text.len();
+            self.wires.push(wire);
+        }
+        self.cursor = page.response_metadata.next_cursor;
+        let is_full = self.wires.len() >= MESSAGES || self.texts >= TEXT_BYTES || self.pages >= PAGES;
+        Ok(!self.cursor.is_empty() && !is_full)
+    }
+
+    /// Returns the messages, oldest first.
+    pub(super) fn messages(self) -> Vec<Wire> {
+        let Self { span, mut wires, .. } = self;
         // Each page of a thread repeats the first message.
         wires.retain(|wire| span.contains(&wire.ts));
         wires.sort_by(|one, other| order(&one.ts).cmp(&order(&other.ts)));
         wires.dedup_by(|one, other| one.ts == other.ts);
-        Ok(wires)
+        wires
+    }
+}
+
+impl Slack {
+    /// Returns the messages of a channel or a thread, oldest first, with their metadata, within the bounds of a
+    /// [`Reading`].
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    pub(super) async fn read(&self, at: At<'_>, span: Span<'_>) -> Result<Vec<Wire>, CallError> {
+        let mut reading = Reading::new(at, span);
+        loop {
+            let page = reading.page(self).await;
+            if !reading.take(page, |_| true)? {
+                return Ok(reading.messages());
+            }
+        }
     }
 
     /// Converts a message. `profile` is the author's data.
@@ -136,8 +220,7 @@ fn order(ts: &str) -> (usize, &str) {
     (ts.len(), ts)
 }
 
-fn wire(channel: &str, raw: &RawValue) -> Option<Wire> {
-    let read = serde_json::from_str::<Wire>(raw.get()).map_err(Unreadable::from);
+fn wire(channel: &str, Row(read): Row) -> Option<Wire> {
     match read.and_then(|wire| Wire { channel: channel.to_owned(), ..wire }.checked()) {
         Ok(wire) => Some(wire),
         Err(reason) => {
@@ -149,10 +232,84 @@ fn wire(channel: &str, raw: &RawValue) -> Option<Wire> {
 
 fn kind(wire: &Wire, profile: Option<&Profile>, us: &Account) -> AuthorKind {
     let ours = wire.user.as_deref() == Some(us.user.as_str()) || (wire.bot_id.is_some() && wire.bot_id == us.bot);
+    let is_bot =
+        wire.bot_id.is_some() || wire.user.as_deref() == Some(SLACKBOT) || profile.is_some_and(|profile| profile.bot);
     match (ours, wire.is_talk()) {
         (true, _) => AuthorKind::Ourselves,
         (false, false) => AuthorKind::System,
-        (false, true) if wire.bot_id.is_some() || profile.is_some_and(|profile| profile.bot) => AuthorKind::Bot,
+        (false, true) if is_bot => AuthorKind::Bot,
         (false, true) => AuthorKind::Member,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(first: usize, many: usize, text: &str, cursor: &str) -> Page {
+        let message = |number: usize| json!({"user": "U1", "ts": format!("{number}.5"), "text": text});
+        let messages: Vec<_> = (first..first + many).map(message).collect();
+        let page = json!({"messages": messages, "response_metadata": {"next_cursor": cursor}});
+        serde_json::from_str(&page.to_string()).unwrap()
+    }
+
+    fn reading() -> Reading<'static> {
+        Reading::new(At { channel: "C1", thread: None }, Span::default())
+    }
+
+    #[test]
+    fn a_page_that_is_too_large_is_read_in_smaller_ones() {
+        let mut reading = reading();
+        for size in ["200", "50", "12", "3"] {
+            assert_eq!(SIZES[reading.size], size);
+            assert_eq!(reading.take(Err(CallError::TooLarge), |_| true), Ok(true));
+        }
+        assert_eq!(SIZES[reading.size], "1");
+        assert_eq!(reading.take(Ok(page(1, 1, "a", "next")), |_| true), Ok(true));
+        assert_eq!((reading.cursor.as_str(), SIZES[reading.size]), ("next", "1"));
+        assert_eq!(reading.take(Err(CallError::TooLarge), |_| true), Err(CallError::TooLarge));
+    }
+
+    #[test]
+    fn a_reading_ends_at_its_bounds() {
+        let mut reading = self::reading();
+        for number in 0..4 {
+            assert_eq!(reading.take(Ok(page(number * 200, 200, "a", "next")), |_| true), Ok(true));
+        }
+        assert_eq!(reading.take(Ok(page(800, 200, "a", "next")), |_| true), Ok(false));
+        assert_eq!(reading.messages().len(), MESSAGES);
+        let long = "x".repeat(256 * 1024);
+        let read = |keeps: bool| {
+            let mut reading = self::reading();
+            let mut pages = 1;
+            while reading.take(Ok(page(pages * 12, 12, &long, "next")), |_| keeps).unwrap() {
+                pages += 1;
+            }
+            pages
+        };
+        assert_eq!((read(true), read(false)), (TEXT_BYTES.div_ceil(long.len() * 12), MESSAGES.div_ceil(12)));
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_read_leaves_the_others_readable() {
+        let page = r#"{"messages": [0, {"ts": "1.5", "text": "a"}, {"ts": "later"}, [[]]]}"#;
+        let mut reading = reading();
+        assert_eq!(reading.take(Ok(serde_json::from_str(page).unwrap()), |_| true), Ok(false));
+        assert_eq!(reading.messages().len(), 1);
+    }
+
+    #[test]
+    fn slackbot_is_a_bot_although_its_data_do_not_say_so() {
+        let us = Account {
+            user: "UBOT".to_owned(),
+            bot: None,
+            team: "T1".to_owned(),
+            name: "staffai".to_owned(),
+            workspace: "w".to_owned(),
+        };
+        let of = |user: &str| kind(&Wire { user: Some(user.to_owned()), ..Wire::default() }, None, &us);
+        assert_eq!([of(SLACKBOT), of("U1"), of("UBOT")], [AuthorKind::Bot, AuthorKind::Member, AuthorKind::Ourselves]);
     }
 }

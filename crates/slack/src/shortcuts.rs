@@ -4,8 +4,9 @@
 //! `docs.slack.dev/reference/interaction-payloads/view-interactions-payload`.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::value::RawValue;
 
+use super::bounded::parsed;
 use super::ids;
 use super::unreadable::Unreadable;
 
@@ -102,7 +103,7 @@ pub(super) fn submitted(payload: &str) -> Result<Option<Asked>, Unreadable> {
         #[serde(default)]
         private_metadata: String,
         #[serde(default)]
-        state: Value,
+        state: Option<Box<RawValue>>,
     }
     let Wire { user, view } = serde_json::from_str(payload)?;
     if view.callback_id != ASK {
@@ -112,7 +113,8 @@ pub(super) fn submitted(payload: &str) -> Result<Option<Asked>, Unreadable> {
         return Err(Unreadable::length());
     }
     let about: About = serde_json::from_str(&view.private_metadata)?;
-    let question = view.state["values"][ASK][ASK]["value"].as_str().unwrap_or_default();
+    let state = parsed(view.state.as_deref())?;
+    let question = state["values"][ASK][ASK]["value"].as_str().unwrap_or_default();
     let question = question.chars().take(QUESTION_MAX).collect();
     Ok(Some(Asked { user: user.id, view: view.id, question, about: about.checked()? }))
 }
@@ -127,7 +129,7 @@ impl About {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

@@ -7,8 +7,11 @@
 //! `docs.slack.dev/reference/interaction-payloads/view-interactions-payload`.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 
+use super::bounded::parsed;
 use super::ids;
 use super::mrkdwn::sections;
 use super::unreadable::Unreadable;
@@ -76,7 +79,7 @@ pub(super) fn submitted(payload: &str) -> Result<Option<Submission>, Unreadable>
         #[serde(default)]
         private_metadata: String,
         #[serde(default)]
-        state: Value,
+        state: Option<Box<RawValue>>,
     }
     let Wire { user, view, trigger_id } = serde_json::from_str(payload)?;
     if view.callback_id == BARE || view.private_metadata.is_empty() {
@@ -90,7 +93,7 @@ pub(super) fn submitted(payload: &str) -> Result<Option<Submission>, Unreadable>
     if !ids::is_id(&view.id) || !ids::is_id(&user.id) || ids::at(&place).is_err() {
         return Err(Unreadable::id());
     }
-    let answers = answers(&view.state["values"]);
+    let answers = answers(&parsed(view.state.as_deref())?["values"]);
     Ok(Some(Submission { user: user.id, view: view.id, attempt, name: view.callback_id, place, answers }))
 }
 
@@ -268,9 +271,14 @@ impl Slack {
         }
     }
 
-    /// Shows the button of the settings on the bot's page in the app home. A failure is silent: the command remains.
+    /// Shows the button of the settings on the bot's page in the app home, at most once a minute: Slack keeps the page. A
+    /// failure is silent: the command remains.
     pub(super) async fn publish_home(&self, user: &str) {
         use domain::notice::commands::{dialogue_buttons, home};
+        let page = ids::channel(user);
+        if !self.homes.is_due(&page, Instant::now()) {
+            return;
+        }
         let locale = Locale::of(self.member(user).await.locale.as_deref());
         let button = |button: domain::outgoing::Button| {
             let text = plain(&button.label, OPTION_MAX);
@@ -281,7 +289,9 @@ impl Slack {
             {"type": "section", "text": plain(home(locale), TEXT_MAX)}, {"type": "actions", "elements": buttons},
         ]});
         let arguments: Arguments<'_> = vec![("user_id", user.into()), ("view", view.to_string().into())];
-        let _ = self.api.call::<Nothing>(Call::reads("views.publish"), arguments).await;
+        if self.api.call::<Nothing>(Call::reads("views.publish"), arguments).await.is_err() {
+            self.homes.reset(&page);
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::time::{Instant, timeout_at};
 
 pub(super) use self::refusal::CallError;
+use super::bounded::IN_PLACE_MAX;
 use super::{Access, Account, BadAccess, address, ids};
 use domain::outgoing::File;
 use http_client::{Duplex, Failure, FailureKind, HttpClient, Outgoing, Response, Settings};
@@ -29,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The largest response that is read, in bytes. Two hundred long messages with all their blocks stay below it.
+/// The largest response that is read, in bytes. Thirty of the longest messages with all their blocks stay below it.
 const MAX_BODY: usize = 16 * 1024 * 1024;
 /// The delay after a rate limit without a stated delay.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
@@ -95,13 +96,21 @@ impl WebApi {
         })
     }
 
-    /// Performs one call and reads its result.
+    /// Performs one call and reads its result. A long one is parsed on another thread.
     ///
     /// # Errors
     /// See [`CallError`].
-    pub(super) async fn call<T: DeserializeOwned>(&self, call: Call, arguments: Arguments<'_>) -> Result<T, CallError> {
+    pub(super) async fn call<T: DeserializeOwned + Send + 'static>(
+        &self,
+        call: Call,
+        arguments: Arguments<'_>,
+    ) -> Result<T, CallError> {
         let (_, body) = self.exchange(call, arguments).await?;
-        read(call, &body)
+        if body.len() <= IN_PLACE_MAX {
+            return read(call, &body);
+        }
+        let read = tokio::task::spawn_blocking(move || read(call, &body)).await;
+        read.unwrap_or_else(|_| Err(unreadable(call)))
     }
 
     /// Returns the scopes of the bot's token; none if the service does not name them.
@@ -145,7 +154,8 @@ impl WebApi {
             return Err(CallError::lost(call, format!("slack answered {}", status.as_u16())));
         }
         // A proxy, not Slack, answers with another status and something that is not JSON.
-        if !status.is_success() && serde_json::from_slice::<IgnoredAny>(&body).is_err() {
+        let is_json = || body.len() <= IN_PLACE_MAX && serde_json::from_slice::<IgnoredAny>(&body).is_ok();
+        if !status.is_success() && !is_json() {
             return Err(CallError::Unexplained(format!("slack answered {}", status.as_u16())));
         }
         Ok((headers, body))
@@ -291,19 +301,23 @@ fn read<T: DeserializeOwned>(call: Call, body: &[u8]) -> Result<T, CallError> {
         #[serde(default)]
         needed: Option<String>,
     }
-    let unreadable = |_| CallError::lost(call, "the answer of slack could not be read".to_owned());
-    let head: Head = serde_json::from_slice(body).map_err(unreadable)?;
+    let head: Head = serde_json::from_slice(body).map_err(|_| unreadable(call))?;
     if !head.ok {
         return Err(CallError::refused(call, &head.error.unwrap_or_default(), head.needed.as_deref()));
     }
-    serde_json::from_slice(body).map_err(unreadable)
+    serde_json::from_slice(body).map_err(|_| unreadable(call))
+}
+
+fn unreadable(call: Call) -> CallError {
+    CallError::lost(call, "the answer of slack could not be read".to_owned())
 }
 
 async fn whole(call: Call, mut response: Response) -> Result<Vec<u8>, CallError> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|failure| lost(call, &failure))? {
         if body.len() + chunk.len() > MAX_BODY {
-            return Err(CallError::lost(call, "the answer of slack is too large".to_owned()));
+            let lost = || CallError::lost(call, CallError::TooLarge.to_string());
+            return Err(if call.changes { lost() } else { CallError::TooLarge });
         }
         body.extend_from_slice(&chunk);
     }

@@ -48,6 +48,8 @@ mod read_to_the_end;
 
 mod connection_slots;
 
+mod metrics_page;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

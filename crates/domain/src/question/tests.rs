@@ -84,6 +84,33 @@ fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
         "Passwort",
         "contraseña",
         "yourpassword2",
+        "one-time code",
+        "oneTimeCode",
+        "2FA code",
+        "SMS code",
+        "CVV2",
+        "credit card no",
+        "p@ssword",
+        "passw0rd",
+        "pa$$word",
+        "p a s s w o r d",
+        "P.I.N",
+        "seed words",
+        "IBAN",
+        "social security number",
+        "пароль",
+        "Ваш ПАРОЛЬ",
+        "mot de passe",
+        "senha",
+        "wachtwoord",
+        "lösenord",
+        "hasło",
+        "パスワード",
+        "密码",
+        "비밀번호",
+        "mật khẩu",
+        "كلمة المرور",
+        "पासवर्ड",
     ] {
         assert_eq!(form(&text(name), &[]), Err(Unfit::Secret), "{name}");
     }
@@ -98,7 +125,20 @@ fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
     }
     let asked = json!({"message": "Enter your API key", "requestedSchema": {"properties": text("value")}});
     assert_eq!(Question::read("k", &asked), Err(Unfit::Secret));
-    for name in ["username", "email", "keyboard", "pinned", "tokenizer", "compass"] {
+    for name in [
+        "username",
+        "email",
+        "keyboard",
+        "pinned",
+        "tokenizer",
+        "compass",
+        "a b c",
+        "top 10",
+        "time code",
+        "wantan",
+        "business card",
+        "d4",
+    ] {
         assert!(form(&text(name), &[]).is_ok(), "{name}");
     }
 }

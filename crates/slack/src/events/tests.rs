@@ -125,3 +125,16 @@ fn direct_conversations_with_one_member_or_several_are_no_channels() {
         assert_eq!(of(fields.clone()).is_in_channel(), is, "{fields}");
     }
 }
+
+#[test]
+fn very_many_values_in_a_message_are_not_kept() {
+    let many = vec![json!({"a": 0}); 100_000];
+    let metadata = json!({"event_type": "x", "event_payload": {"list": many}});
+    let event = json!({"type": "message", "user": "U1", "text": "hi", "ts": "1.5", "channel": "C1",
+        "metadata": metadata, "files": many});
+    let Frame::Envelope { content: Ok(Content::Posted(wire)), .. } = read(&envelope(&event), &us()) else {
+        panic!("a message");
+    };
+    assert_eq!((wire.text.as_str(), wire.files.len()), ("hi", FILES_MAX));
+    assert!(wire.metadata.unwrap().event_payload.is_empty());
+}

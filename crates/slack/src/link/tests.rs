@@ -102,3 +102,35 @@ async fn a_connection_without_a_frame_ends() {
     assert_eq!(begun.elapsed(), SILENT);
     drop(slack);
 }
+
+#[tokio::test]
+async fn a_long_frame_is_read_on_another_thread() {
+    let (_open, door) = watch::channel(true);
+    let (link, work, mut slack) = link(Door(door)).await;
+    let link = tokio::spawn(link.run(work));
+    let event = json!({"type": "message", "channel": "C1", "ts": "later", "blocks": vec![json!({"a": 0}); 300_000]});
+    let payload = json!({"type": "event_callback", "event": event}).to_string();
+    let frame = format!(r#"{{"envelope_id": "e1", "type": "events_api", "payload": {payload}}}"#);
+    assert!(frame.len() > IN_PLACE_MAX && frame.len() < FRAME_BYTES);
+    let ran_on = std::thread::current().id();
+    let (others, acknowledged) = (Arc::new(std::sync::atomic::AtomicU64::new(0)), CancellationToken::new());
+    let other = tokio::spawn({
+        let (others, acknowledged) = (Arc::clone(&others), acknowledged.clone());
+        async move {
+            while !acknowledged.is_cancelled() {
+                others.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tokio::task::yield_now().await;
+            }
+            std::thread::current().id()
+        }
+    });
+    slack.send(Message::text(frame)).await.unwrap();
+    let sent = others.load(std::sync::atomic::Ordering::Relaxed);
+    let Some(Ok(Message::Text(answer))) = slack.next().await else { panic!("an acknowledgement") };
+    acknowledged.cancel();
+    assert!(answer.contains("e1"));
+    let between = others.load(std::sync::atomic::Ordering::Relaxed) - sent;
+    assert!(between > 1_000, "others ran {between} times on this thread meanwhile");
+    assert_eq!(other.await.unwrap(), ran_on);
+    link.abort();
+}

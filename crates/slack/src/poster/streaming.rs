@@ -63,7 +63,7 @@ impl Slack {
                         tracing::info!(event = SLACK_STREAM, %error, "slack begins no stream; messages are edited for an hour");
                         self.streams.refuse(now);
                     }
-                    CallError::Lost { .. } => return Err(error.into()),
+                    CallError::Lost { .. } | CallError::TooLarge => return Err(error.into()),
                 }
                 Ok(None)
             }

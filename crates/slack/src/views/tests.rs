@@ -69,3 +69,14 @@ fn a_text_notifies_no_account() {
     let told = told(&us(), "<!channel> **done**", "C1");
     assert_eq!(told["view"]["blocks"][0]["text"]["text"], "&lt;!channel&gt; *done*");
 }
+
+#[test]
+fn a_modal_with_very_many_values_is_unreadable_and_one_of_another_app_is_not_parsed() {
+    let many = vec![json!({"a": 0}); 100_000];
+    let of = |name: &str| {
+        let view = json!({"id": "V1", "callback_id": name, "private_metadata": "C1:1.5", "state": {"values": many}});
+        submitted(&json!({"user": {"id": "U1"}, "trigger_id": "1.2.a", "view": view}).to_string())
+    };
+    assert_eq!(of("gate:1:once").unwrap_err(), Unreadable::length());
+    assert!(of(BARE).unwrap().is_none());
+}

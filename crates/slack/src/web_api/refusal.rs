@@ -31,6 +31,9 @@ pub(crate) enum CallError {
         /// True if the call may have taken effect.
         may_have_worked: bool,
     },
+    /// The answer to a call that only reads is too large.
+    #[error("the answer of slack is too large")]
+    TooLarge,
 }
 
 /// A refusal by Slack.
@@ -134,7 +137,7 @@ impl CallError {
     pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Refused(refusal) => Some(&refusal.name),
-            Self::Limited(_) | Self::Unexplained(_) | Self::Lost { .. } => None,
+            Self::Limited(_) | Self::Unexplained(_) | Self::Lost { .. } | Self::TooLarge => None,
         }
     }
 
@@ -177,6 +180,7 @@ impl From<CallError> for PostError {
             }
             CallError::Lost { why, may_have_worked: true } => Self::Unsure(why),
             CallError::Lost { why, may_have_worked: false } => Self::Transient(why),
+            CallError::TooLarge => Self::Transient(error.to_string()),
         }
     }
 }

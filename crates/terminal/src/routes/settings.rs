@@ -30,21 +30,40 @@ pub(super) struct Changes {
     settings: Map<String, Value>,
 }
 
+/// The purpose of a request.
+#[derive(Clone, Copy)]
+enum Purpose {
+    /// Operators read the settings of each session.
+    Read,
+    /// Only the owner of a session changes its settings.
+    Change,
+}
+
 /// Returns the holder of the key, in a session if one is named.
-async fn holder(parts: &Parts, caller: &Caller, session: Option<&str>) -> Result<Holder, Box<Response>> {
+async fn holder(
+    parts: &Parts,
+    caller: &Caller,
+    session: Option<&str>,
+    purpose: Purpose,
+) -> Result<Holder, Box<Response>> {
     let (person, place) = match session {
         None if caller.person().is_none() => {
             let why = "without keys, each session has settings of its own; name one with session";
             return Err(Box::new(problem::refused(StatusCode::BAD_REQUEST, why)));
         }
         None => about::asker(caller),
-        Some(session) => match parts.sessions.find(caller, session).await {
-            Some(found) => (owner_of(&found.place), found.place),
-            None => {
+        Some(session) => {
+            let found = match purpose {
+                Purpose::Read => Ok(parts.sessions.find(caller, session).await),
+                Purpose::Change => parts.sessions.find_own(caller, session).await,
+            };
+            let found = found.map_err(|why| Box::new(problem::refused(problem::status_of(why), &why.to_string())))?;
+            let Some(found) = found else {
                 let why = format!("this key has no session {session:?}; GET /api/v1/sessions lists them");
                 return Err(Box::new(problem::refused(StatusCode::NOT_FOUND, &why)));
-            }
-        },
+            };
+            (owner_of(&found.place), found.place)
+        }
     };
     Ok(Holder { person, place, parent: None, guild: None, roles: Vec::new() })
 }
@@ -59,7 +78,7 @@ pub(super) async fn show(
         Ok(Query(Where { session })) => session,
         Err(rejection) => return problem::refused(rejection.status(), &rejection.body_text()),
     };
-    match holder(&parts, &caller, session.as_deref()).await {
+    match holder(&parts, &caller, session.as_deref(), Purpose::Read).await {
         Ok(holder) => listed(&parts, &holder).await,
         Err(refusal) => *refusal,
     }
@@ -98,7 +117,7 @@ pub(super) async fn change(
         Ok(changes) => changes,
         Err(refused) => return refusal(&refused),
     };
-    let holder = match holder(&parts, &caller, session.as_deref()).await {
+    let holder = match holder(&parts, &caller, session.as_deref(), Purpose::Change).await {
         Ok(holder) => holder,
         Err(refusal) => return *refusal,
     };

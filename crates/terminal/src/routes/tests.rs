@@ -102,6 +102,28 @@ async fn settings_are_listed_and_changed_with_a_reason_for_each_refusal() {
     assert_eq!(asked(&Caller::Local, "GET", "/api/v1/settings", "").await.status(), 400, "each session has its own");
 }
 
+#[tokio::test]
+async fn only_the_owner_of_a_session_changes_its_settings_and_operators_read_them() {
+    let key = |name: &str, rights: &[Right]| {
+        let key = KeyRing::of_secrets(["k"]).find("k", domain::ids::Timestamp(0)).unwrap();
+        Caller::Key(Arc::new(ApiKey { name: name.to_owned(), rights: rights.to_vec(), ..(*key).clone() }))
+    };
+    let (laptop, operator) = (key("laptop", &[Right::Chat]), key("boss", &[Right::Chat, Right::Operate]));
+    let parts = parts(&Arc::new(MemoryStore::new()));
+    parts.sessions.open(&laptop, "main").await.unwrap();
+    let ask = async |caller: &Caller, session: &str| {
+        let body = json!({"session": session, "settings": {"verbosity": "short"}}).to_string();
+        let changed = asked_of(parts.clone(), caller, "PATCH", "/api/v1/settings", &body).await.status().as_u16();
+        let path = format!("/api/v1/settings?session={session}");
+        (changed, asked_of(parts.clone(), caller, "GET", &path, "").await.status().as_u16())
+    };
+    for session in ["101", "laptop.main"] {
+        assert_eq!(ask(&operator, session).await, (400, 200), "{session}");
+    }
+    assert_eq!(ask(&operator, "main").await, (404, 404), "a name is one's own");
+    assert_eq!((ask(&laptop, "main").await, ask(&laptop, "101").await), ((200, 200), (200, 200)));
+}
+
 /// One tool, for every caller.
 struct Hammer;
 

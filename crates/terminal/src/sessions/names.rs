@@ -132,6 +132,15 @@ impl Sessions {
         self.look_up(caller, given).await.ok().flatten()
     }
 
+    /// Finds one of the caller's own sessions by name or number, for a caller who writes in it.
+    ///
+    /// # Errors
+    /// It belongs to another holder, or cannot be read.
+    pub async fn find_own(&self, caller: &Caller, given: &str) -> Result<Option<FoundSession>, NotTaken> {
+        let _share = self.share(caller).await;
+        self.own(caller, given).await
+    }
+
     /// Like [`find`](Self::find), for a request that holds a share.
     ///
     /// # Errors

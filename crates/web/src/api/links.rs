@@ -13,8 +13,11 @@ use serde_json::json;
 
 use crate::problem::problem;
 use domain::ids::Person;
-use domain::people::LinkRefusal;
+use domain::people::{LinkRefusal, can_exist};
 use ports::AccountLinks;
+
+/// The longest part of a wrong account that a refusal repeats, in characters.
+const SHOWN_MAX: usize = 80;
 
 /// Two accounts, each as `door:id`.
 #[derive(Debug, Deserialize)]
@@ -43,6 +46,12 @@ async fn link(State(links): State<Arc<dyn AccountLinks>>, pair: Result<Json<Pair
         let why = "accounts must be two ids of the form door:id, such as discord:80351110224678912 and api:laptop";
         return refused(StatusCode::BAD_REQUEST, why);
     };
+    if let Some(unknown) = [&first, &second].into_iter().find(|account| !can_exist(account)) {
+        let shown: String = unknown.to_string().chars().take(SHOWN_MAX).collect();
+        let why =
+            format!("{shown:?} is no account; accounts are discord:, slack: or api: with an id of at most 128 bytes");
+        return refused(StatusCode::BAD_REQUEST, &why);
+    }
     match links.link(&first, &second).await {
         Ok(linked) => Json(json!({"accounts": linked})).into_response(),
         Err(refusal) => refused(status(refusal), &refusal.to_string()),

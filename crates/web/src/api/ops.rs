@@ -5,13 +5,13 @@ use std::sync::Arc;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::task::spawn_blocking;
+use tokio::task::{spawn_blocking, yield_now};
 
 use crate::api::body_slots::BodySlots;
 use crate::api::connection_slots::ConnectionSlot;
@@ -19,6 +19,7 @@ use crate::api::cors::{self, Origins};
 use crate::api::form::in_form;
 use crate::api::grants::{Cut, Grant};
 use crate::api::guard::{Access, GuardedRequest, Link, Rejection, admit, shows_bearer};
+use crate::api::metrics_page::MetricsPage;
 use crate::api::site::{FETCH_MODE, is_foreign};
 use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
 use domain::api_key::{Caller, Proven, Right};
@@ -36,7 +37,7 @@ const AGAIN: HeaderValue = HeaderValue::from_static("1");
 /// Returns all routes. Those of this service take precedence over the page.
 pub fn router(options: ApiOptions) -> Router {
     let keys = options.keys;
-    let state = Pages { vitals: options.vitals, metrics: options.metrics };
+    let state = Pages { vitals: options.vitals, metrics: MetricsPage::new(options.metrics) };
     let open = open(Arc::clone(&keys));
     let origins = Origins::new(options.exposure.origins);
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone() };
@@ -63,16 +64,26 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
         .layer(from_fn_with_state(options.refuse, in_form))
         .layer(map_response(with_safe_headers))
+        .layer(from_fn(in_turn))
 }
 
 /// Returns the routes for health and metrics alone. With a reason, every other path is unavailable for it.
 pub fn health_router(options: &ApiOptions, unavailable: Option<&'static str>) -> Router {
-    let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
+    let metrics = MetricsPage::new(Arc::clone(&options.metrics));
+    let state = Pages { vitals: Arc::clone(&options.vitals), metrics };
     let mut open = open(Arc::clone(&options.keys)).with_state(state);
     if let Some(why) = unavailable {
         open = open.fallback(move || async move { (StatusCode::SERVICE_UNAVAILABLE, why) });
     }
-    open.layer(from_fn_with_state(options.refuse, in_form)).layer(map_response(with_safe_headers))
+    open.layer(from_fn_with_state(options.refuse, in_form))
+        .layer(map_response(with_safe_headers))
+        .layer(from_fn(in_turn))
+}
+
+/// Lets other work run before each request: a connection with many requests, one behind the other, holds no thread.
+async fn in_turn(request: Request, next: Next) -> Response {
+    yield_now().await;
+    next.run(request).await
 }
 
 fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
@@ -86,7 +97,7 @@ fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
 #[derive(Clone)]
 struct Pages {
     vitals: Arc<dyn Vitals>,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    metrics: Arc<MetricsPage>,
 }
 
 async fn healthz(State(pages): State<Pages>) -> Response {
@@ -104,7 +115,7 @@ async fn readyz(State(pages): State<Pages>) -> Response {
 }
 
 async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], pages.metrics.get())
 }
 
 /// The maximum number of actors of one kind shown below a supervisor; absent for all.

@@ -1,3 +1,6 @@
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use parking_lot::Mutex;
 
 use axum::body::Bytes;
@@ -841,4 +844,35 @@ async fn bodies_of_unproven_requests_have_places_of_their_own() {
     }
     let (_, answer) = asked(&served, slow("/hooks/unknown").as_bytes()).await;
     assert_eq!(&answer, b"HTTP/1.1 401", "nothing of its body is waited for");
+}
+
+#[tokio::test]
+async fn requests_behind_each_other_in_one_connection_leave_the_thread_to_others() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
+    let api = Api::new(ApiOptions {
+        signed: Router::new(),
+        routes: Router::new(),
+        exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
+        keys: Arc::new(Ring(KeyRing::of_secrets([]))),
+        programs: Router::new().route("/v1/count", get(async move || counted.fetch_add(1, Relaxed).to_string())),
+        refuse,
+        vitals: known.clone(),
+        metrics: Arc::new(String::new),
+        page: None,
+        limits: Limits::default(),
+    });
+    let served = Served::serve(api, known).await;
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    let requests = format!("GET /v1/count HTTP/1.1\r\nhost: {}\r\n\r\n", served.address).repeat(200);
+    stream.write_all(requests.as_bytes()).await.unwrap();
+    let (mut seen, mut most) = (0, 0);
+    while seen < 200 {
+        tokio::task::yield_now().await;
+        let now = count.load(Relaxed);
+        most = most.max(now - seen);
+        seen = now;
+    }
+    assert!(most <= 2, "{most} requests in one turn");
 }
