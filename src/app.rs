@@ -114,7 +114,7 @@ struct Options {
     /// A TOML settings file, in place of staffai.toml. Can be repeated; later files take precedence.
     #[arg(long = "config", value_name = "FILE")]
     config: Vec<PathBuf>,
-    /// The format of log lines. Default: json, except on a terminal.
+    /// The format of log lines. Default: `LOG_FORMAT`, else pretty on a terminal and json otherwise.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<Format>,
 }
@@ -149,8 +149,8 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Checks the configuration, the store, Discord, Slack, models and tool servers, and prints each problem. Exits with 0
-    /// or 1.
+    /// Checks the configuration, the store, Discord, Slack, models and tool servers, and prints each problem. Exits
+    /// with 1 if there is one.
     Check {
         /// Contacts no service.
         #[arg(long)]
@@ -175,9 +175,9 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Prints the health of the running service. Exits with 0 or 1.
+    /// Prints the health of the running service. Exits with 1 if it is not healthy.
     Health(Options),
-    /// Prints the audit log of tools, one JSON object per line: calls, questions, decisions, allowances.
+    /// Prints the audit log of tools, one JSON object per line: calls, approval requests, decisions, allowances.
     Audit {
         #[command(flatten)]
         of: commands::audit::Of,
@@ -191,14 +191,14 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Copies all stored data to a file, whether the service runs or not.
+    /// Copies all stored data to a file, also while the service runs.
     Backup {
         /// The file, or - for the standard output. An existing regular file is replaced.
         file: PathBuf,
         #[command(flatten)]
         options: Options,
     },
-    /// Restores a copy into an empty store. The service must be stopped.
+    /// Restores a backup into an empty store. The service must be stopped.
     Restore {
         /// The file to restore.
         file: PathBuf,
@@ -212,7 +212,8 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
-    /// Prints the processes that share the store, which one is active, and the fencing tokens of the doors.
+    /// Prints the processes that share one Redis, which ones are active, their ranges, and the fencing tokens of
+    /// doors.
     Cluster(Options),
     /// Prints the supervision tree.
     Tree {
@@ -224,12 +225,12 @@ enum Command {
     },
     /// Prints the effective configuration and the source of each value. Secrets are masked.
     Config(Options),
-    /// Lists the configured tools, or those of any MCP server, and calls one by hand.
+    /// Lists, shows and calls tools: the configured ones, or those of any MCP server.
     Tools {
         #[command(subcommand)]
         action: commands::tools::Action,
     },
-    /// Manages the API keys of programs that ask over HTTP.
+    /// Adds, lists and revokes API keys of client programs.
     Key {
         #[command(subcommand)]
         action: commands::key::Action,
@@ -239,7 +240,7 @@ enum Command {
         #[command(subcommand)]
         action: commands::model::Action,
     },
-    /// Manages the file of MCP servers.
+    /// Adds tool servers to mcp.json, and logs in to them.
     Mcp {
         #[command(subcommand)]
         action: commands::mcp::Action,

@@ -76,8 +76,8 @@ use ports::{Adopted, Clock, Pace, Scanned, Store, StoreStatus, Subject, Turns, U
 use telemetry::events::GATEWAY_DROPPED;
 use tokio::time::Instant;
 
-/// The age of a question from which an earlier process may have begun its answer, or handled a request to forget it,
-/// although no record of the turn was stored.
+/// The minimum age of a question whose answer is searched for in its channel before it is posted: an earlier process
+/// may have begun it, or handled a request to forget it, without a stored record.
 const READ_BACK: Duration = Duration::from_secs(5);
 /// The most messages queued until the records are loaded. Later messages are dropped and recovered by other means:
 /// receipts return their events, answers are requested again, and posts are found in their channel.

@@ -1,7 +1,8 @@
 //! The supervision tree and its actors. Read `tree.rs` first, then follow a message: shard, gateway, journal,
 //! `rate_limiter`, conversations, conversation, turn, outbox.
 //!
-//! The modules of this level are the rows of the tree, and `turn`, the task that produces one answer. `runtime`
+//! The modules of this level are the rows of the tree, the parts that several of them share, and `turn`, the task that
+//! produces one answer. `runtime`
 //! starts, supervises and addresses actors. `services` is state that several actors share and that survives their
 //! restarts. Actors report events to `observers`, and `observation` keeps them for operators: no decision depends on it.
 

@@ -96,7 +96,7 @@ const ANSWERED_MAX: usize = 4_000;
 /// The reply to a request that another actor makes through the outbox.
 type RequestReply = Reply<Result<PostResult, PostError>>;
 
-/// The way in which such a request is made.
+/// The way in which a request of another actor is made.
 #[derive(Clone, Copy)]
 enum RequestKind {
     /// With a few tries, within the budgets.

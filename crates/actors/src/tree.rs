@@ -186,8 +186,8 @@ const BRANCH: Intensity = Intensity { restarts: 10, period: Duration::from_secs(
 /// A supervisor stops its children first, so its limit is longer than that of any child.
 const BRANCH_STOPS: Duration = Duration::from_secs(5);
 
-/// The longest run of a handler. The longest handlers read stored records or a platform's response, and they do not
-/// wait.
+/// The longest run of a handler. The longest handlers parse stored records or a platform's response in memory;
+/// none waits for I/O.
 const HANDLER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A handler of a branch may wait for the stop of one child, and then for its kill.

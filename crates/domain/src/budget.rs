@@ -152,8 +152,8 @@ impl<P: Clone + Eq + Hash> InvalidBudget<P> {
         until
     }
 
-    /// True if a request that may be skipped leaves this payer refusals for its other requests: it spent less than about
-    /// two thirds of its share. `payer` is called only if it may have.
+    /// True if a low-priority request leaves this payer refusals for its other requests: it spent less than about two
+    /// thirds of its share. Does not call `payer` while few refusals are counted in all.
     pub fn spares(&mut self, now: Duration, payer: impl FnOnce() -> Option<P>) -> bool {
         if self.limit == 0 || self.refused.len() * 3 < self.limit {
             return true;

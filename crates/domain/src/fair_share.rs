@@ -10,7 +10,7 @@ pub const fn admits(held: usize, free: usize) -> bool {
     admits_many(held, 1, free)
 }
 
-/// True if a holder of `held` permits may have `many` further ones together while `free` are free. None at all is
+/// True if a holder of `held` permits may have `many` further ones together while `free` are free. Zero is
 /// always admitted.
 #[must_use]
 pub const fn admits_many(held: usize, many: usize, free: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Gates: a tool call that requires a person's approval, as a state machine without waiting.
+//! A gate: the approval of one tool call by a person, as a state machine that does not wait.
 //!
 //! A gate is bound to one call: its hash covers the server, the tool's own description, and the arguments. It is
 //! decided once: by the member who asked or, if a rule names approvers, only by a holder of one of their roles. A

@@ -1,5 +1,5 @@
-//! Splits an answer into posts: splits text, turns long parts into files, and replaces what a door cannot show by
-//! text.
+//! Lays an answer out as posts: splits text, turns long parts into files, and replaces parts that a door cannot show
+//! by text.
 
 use super::code;
 use super::outgoing::{Capabilities, FILE_BYTES_MAX, File, Part, Piece};

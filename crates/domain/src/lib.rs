@@ -5,22 +5,25 @@
 //! |---|---|
 //! | events of a door | [`incoming`], [`ids`], [`attachment`], [`document`], [`quoted`], [`caller`], [`host`], [`locale`] |
 //! | which events get an answer | [`triage`], [`pairs`], [`manners`], [`restriction`], [`schedule`] |
-//! | commands | [`command`], [`menu`], [`kept`], [`overview`] |
+//! | commands | [`command`], [`menu`], [`kept`], [`overview`], [`voice_channel`] |
+//! | members | [`people`], [`preferences`], [`forgetting`], [`open_to`] |
 //! | turns | [`turn`], [`policy`], [`given`], [`lineage`] |
 //! | turns without a message | [`fire`], [`timer`], [`webhook`], [`signature`] |
-//! | custody of turns | [`custody`], [`ownership`], [`keys`], [`session_index`] |
-//! | models | [`model`], [`completion`], [`embedding`], [`answer_end`] |
+//! | custody of turns | [`custody`], [`ownership`], [`session_index`] |
+//! | stored data | [`keys`], [`mod@format`] |
+//! | models | [`model`], [`completion`], [`embedding`], [`answer_end`], [`hosted`] |
 //! | the reply of a turn | [`dialogue`], [`prompt`], [`history`], [`summary`], [`reply`], [`partial`] |
 //! | tools and approvals | [`tool`], [`arguments_hash`], [`server_name`], [`gate`], [`question`], [`audit`] |
 //! | facts | [`fact`], [`fact_id`] |
 //! | posts | [`outgoing`], [`layout`], [`split`], [`code`], [`draft`], [`delivery`], [`rejection`] |
 //! | sentences and status of the bot | [`notice`], [`presence`] |
-//! | limits | [`limits`], [`budget`], [`fair_queue`], [`shed`] |
+//! | limits | [`limits`], [`budget`], [`fair_share`], [`fair_queue`], [`shared_map`], [`json_values`], [`shed`] |
 //! | use and cost | [`effort`], [`ledger`], [`counter`], [`daily`], [`experiment`], [`arm_figures`], [`recorded`] |
 //! | failures | [`ending`], [`restart`], [`breaker`], [`patience`], [`refusals`], [`mod@panic`] |
 //! | reports to observers and clients | [`happening`], [`turn_event`], [`latencies`] |
 //! | access over HTTP | [`api_key`], [`proxies`], [`network`] |
 //! | text | [`clean`], [`unquoted`], [`near`], [`wildcard`], [`hex`] |
+//! | tests | [`planted`] |
 
 pub mod arguments_hash;
 pub mod arm_figures;

@@ -27,8 +27,8 @@ pub enum Range {
     Shards(Door, Shards),
 }
 
-/// Ranges of a door that is divided: those from `first` to `last`. A turn belongs to the range of its community, see
-/// [`Portion::of_guild`].
+/// The ranges from `first` to `last` of a divided door, not the shards of Discord. A turn belongs to the range of its
+/// community, see [`Portion::of_guild`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shards {
     /// The number of the first range.

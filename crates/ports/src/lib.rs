@@ -1,7 +1,17 @@
 //! The traits between actors and edges, without wire types. Each marked section below is one subject: time and chance,
 //! faults, store, models, tools, events, requests, posts, files, audit, pages. The modules contain the data types of
-//! these traits, and the traits of custody (`turns.rs`), the data that people change (`members.rs`), configuration
-//! (`in_force.rs`), event streams (`turn_events.rs`) and operators (`vitals.rs`).
+//! these traits, and further traits:
+//!
+//! | module | traits of |
+//! |---|---|
+//! | `turns` | custody of turns |
+//! | `models`, `clean_calls`, `tools` | models, model calls of tools, tools of other processes |
+//! | `members`, `in_force` | data that people change, the configuration in force |
+//! | `metering` | the cost of work outside of turns |
+//! | `observer`, `turn_events` | events inside the process, event streams of places |
+//! | `vitals`, `turn_detail`, `open_gates` | pages of operators |
+//! | `peers`, `processes` | several processes |
+//! | `voice_calls` | voice channels |
 
 mod blocking;
 mod clean_calls;
@@ -135,7 +145,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Announces that these keys will be read soon, once each. A store on a server may read them in one batch with
-    /// the next request. A prefetched value is used within moments, or read again.
+    /// the next request. A prefetched value expires within moments.
     fn read_ahead(&self, _keys: Vec<String>) {}
 
     /// Returns the live keys with this prefix and their values, ordered by key; at most `limit`. Incomplete if the store
@@ -145,7 +155,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Like [`Self::scan`], for several prefixes in one pass, at most `limit` rows of each. A pass may visit every key of a
-    /// server. Few run at once, and one person, on whose behalf it runs, has at most half of those for members.
+    /// server. Few passes run at once; of those for members, one person has at most half.
     fn scan_many<'a>(
         &'a self,
         prefixes: &'a [&'a str],
@@ -406,8 +416,8 @@ pub trait Poster: Send + Sync {
         PlaceKind::Channel
     }
 
-    /// True if the limits that all places share leave room for an edit of a draft in this place now; counts it. Edits
-    /// that finish an answer are not asked about.
+    /// Reserves an edit of a draft in this place; false if the limits that all places share have no room now.
+    /// Edits that finish an answer need no reservation.
     fn admits_draft(&self, _place: &Place) -> bool {
         true
     }

@@ -169,12 +169,12 @@ impl Bill {
         self
     }
 
-    /// Begins a request that costs this much. If it is cancelled, its source may still demand the cost.
+    /// Begins a request that costs this much. If it is cancelled, its source may still charge for it.
     pub const fn begin(&mut self, micros: u64) {
         self.open = micros;
     }
 
-    /// Ends the request. A source that failed before it returned anything demands nothing.
+    /// Ends the request. A source that failed before it returned anything charges nothing.
     pub const fn end(&mut self, is_paid: bool) {
         if is_paid {
             self.spent = self.spent.saturating_add(self.open);

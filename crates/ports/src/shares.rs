@@ -20,7 +20,7 @@ use domain::ids::Person;
 /// The number of holders that are remembered as served.
 const RECENT_MAX: usize = 32;
 
-/// The permits and their holders. Clones are the same permits.
+/// The permits and their holders. Clones share them.
 #[derive(Clone)]
 pub struct Shares<K: Clone + Eq + Hash = Person>(Arc<Inner<K>>);
 

@@ -104,7 +104,7 @@ pub struct VoiceAccess {
     pub token: SecretString,
 }
 
-/// The bot's position in a community.
+/// The bot's voice channel in a community, as the platform reports it.
 #[derive(Debug, Clone, Default)]
 pub struct VoiceStanding {
     /// The voice channel in which the platform has the bot; `None` if in none.

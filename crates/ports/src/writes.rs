@@ -127,8 +127,8 @@ pub async fn is_forgotten(store: &dyn Store, person: &Person, at: Timestamp) -> 
 
 /// Maximum number of attempts after concurrent changes.
 const REPLACE_TRIES: u32 = 16;
-/// The pause after the first concurrent change; it grows by as much with each. Otherwise a process that changes the key
-/// again and again could win each race.
+/// The pause after the first concurrent change; it grows by the same amount with each further one. Otherwise a
+/// process that changes the key constantly could win each race.
 const REPLACE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Changes the value of a key durably by compare-and-swap. `changed` receives the current value, again after each

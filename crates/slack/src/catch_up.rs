@@ -28,7 +28,7 @@ const CHANNELS_MAX: usize = 1_000;
 const PAGES: u32 = 10;
 /// The most tries of one call that Slack limits, with the delays that Slack asks for.
 const TRIES: u32 = 5;
-/// The most tries of one call without an answer; the channel is read again later.
+/// The most tries of one call without an answer; after that, the channel is read again later.
 const LOST_TRIES: u32 = 2;
 /// The longest delay between two tries.
 const WAIT_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! User groups of the workspace, which stand where another platform has roles. Read all at once; after a failed reading,
+//! User groups of the workspace, which this door uses as roles. Read all at once; after a failed reading,
 //! the last known ones stay in force. Before the first reading that succeeds, the groups of a member are unknown, and
 //! rules about roles cannot be applied. An app that may not read them has none.
 //!

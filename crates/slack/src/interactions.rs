@@ -19,7 +19,7 @@ use domain::ids::{MessageId, Place};
 use domain::incoming::Incoming;
 use domain::preferences::dialogue::{Dialogue, DialogueStep, page_of};
 
-/// The name of the message shortcut that opens the settings: names of shortcuts differ from each other.
+/// The name of the message shortcut that opens the settings: Slack requires a unique name for each shortcut.
 pub(super) const SETTINGS_AT_MESSAGE: &str = "settings:message";
 /// The longest value of a button, in bytes; the bot's are shorter.
 const VALUE_BYTES: usize = 255;

@@ -95,7 +95,7 @@ pub const DOOR: Door = Door::new("slack");
 /// The account and its service.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// The base address without a trailing slash; requests go to `{it}/api/METHOD`.
+    /// The base address without a trailing slash; `/api/METHOD` is appended.
     pub api_url: String,
     /// The token of the bot user (`xoxb-...`), which reads and posts.
     pub bot_token: SecretString,

@@ -110,7 +110,7 @@ impl Link {
                 }
             }
             let reads = running.taken.len() < TAKEN_AT_ONCE;
-            // Nothing can be heard while nothing is read.
+            // While reading is paused, silence does not mean that the connection is dead.
             if reads && !read {
                 running.heard = Instant::now();
             }

@@ -31,7 +31,7 @@ pub(super) struct Mark {
 /// The fate of a post of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It stands.
+    /// It exists, as this message.
     Stands(MessageId),
     /// A request had no conclusive answer, at this time.
     Unknown(Instant),

@@ -36,13 +36,13 @@ const BUTTONS_MAX: usize = 5;
 pub(super) const SETTLES: Duration = Duration::from_secs(2);
 /// The time by which the clock of Slack may be ahead of this one.
 const CLOCKS_APART: u64 = 5_000;
-/// The time before now in which a post without a question is looked for, in milliseconds.
+/// The age of the oldest message searched for a post without a question, in milliseconds.
 const LOOK_BACK: u64 = 3_600_000;
 /// The shortest time between two posts in one channel, as Slack limits them.
 const POST_EVERY: Duration = Duration::from_secs(1);
 
 impl Slack {
-    /// Posts a message, unless one with this nonce stands: that gets the content.
+    /// Posts a message. If one with this nonce exists, edits it to this content instead.
     async fn create(
         &self,
         place: &Place,
@@ -140,7 +140,7 @@ impl Slack {
         if piece.files.is_empty() {
             return Ok(());
         }
-        // The message stands, so another try only adds what is missing.
+        // The message exists, so another try only adds the missing files.
         self.attach(message, at, &piece.files).await.map_err(PostError::from)
     }
 

@@ -1,5 +1,5 @@
-//! The modals that members sent, and their answers: an answer travels in the acknowledgement of its envelope, and the
-//! actor that decides about it knows of no envelope.
+//! The modals that members sent, and their answers. An answer is sent in the acknowledgement of its envelope; this
+//! table connects the two, because actors have no envelopes.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use domain::ids::MessageId;
 
-/// The most submissions remembered; the oldest leave first.
+/// The most submissions remembered; the oldest is evicted first.
 const MOST: usize = 256;
 
 /// The last submissions. Slack delivers one again if its acknowledgement is lost: it gets the same answer.

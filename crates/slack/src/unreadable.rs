@@ -7,7 +7,7 @@ use serde_json::error::Category;
 pub(super) struct Unreadable(pub(super) String);
 
 impl Unreadable {
-    /// Returns the reason for an id that has not the form of Slack's.
+    /// Returns the reason for an id that does not have Slack's form.
     pub(super) fn id() -> Self {
         Self("an odd id".to_owned())
     }

@@ -17,13 +17,13 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Creates the answers of a listener who also hears what commands say.
+    /// Creates the answers of a listener who also hears the output of commands.
     #[must_use]
     pub const fn with_commands() -> Self {
         Self { all: VecDeque::new(), has_commands: true }
     }
 
-    /// Creates the answers of a listener who hears turns only: what commands say is private.
+    /// Creates the answers of a listener who hears turns only: the output of commands is private.
     #[must_use]
     pub const fn of_turns() -> Self {
         Self { all: VecDeque::new(), has_commands: false }

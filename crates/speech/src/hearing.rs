@@ -1,4 +1,4 @@
-//! Hearing: utterances are found in a stream of samples ([`Listener`]), and rows of the settings transcribe them.
+//! Hearing: finds utterances in a stream of samples ([`Listener`]); rows of the settings transcribe them.
 //!
 //! Rows are tried in order until one returns a transcript. Utterances are transcribed within a number of permits that all
 //! sessions share.
@@ -27,7 +27,7 @@ const PERMITS: usize = 8;
 const WAITING: usize = 32;
 /// Maximum time for a permit.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of words that a slow reader may have waiting; partial ones beyond it are dropped.
+/// Maximum number of transcripts that wait for a slow reader; further partial ones are dropped.
 const WORDS: usize = 8;
 
 /// The rows that hear, with what all sessions share.

@@ -1,5 +1,14 @@
-//! Speech: a growing answer becomes sentences ([`Sentences`]), which are synthesized ([`synthesis`]); utterances are
-//! transcribed ([`hearing`]).
+//! Speech: a growing answer becomes sentences, which are synthesized; utterances are transcribed.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `answers`, `answer` | the events of turns as sentences |
+//! | `sentences`, `abbreviations`, `spoken` | where a text is cut, and how it is spoken |
+//! | `phrases` | announcements of tools |
+//! | [`queue`] | the audio of one listener, in order |
+//! | [`synthesis`] | voices: permits, cache, cost |
+//! | [`hearing`] | utterances in a stream of samples, and their transcripts |
+//! | `source`, `clients`, `program` | endpoints and local programs that speak or transcribe |
 
 mod abbreviations;
 
@@ -43,7 +52,7 @@ pub use spoken::Part;
 
 use ports::WorkMetering;
 
-/// The voices, and the rows that hear. Clones are the same.
+/// The voices, and the rows that transcribe. Clones share them.
 #[derive(Clone)]
 pub struct Speech {
     /// The voices.

@@ -1,4 +1,4 @@
-//! The phrases that announce tools in speech. What a tool returns is never spoken.
+//! The phrases that announce tools in speech. Results of tools are never spoken.
 
 use std::collections::HashMap;
 

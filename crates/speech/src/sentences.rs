@@ -136,7 +136,7 @@ impl Sentences {
     pub fn flush(&mut self) -> Vec<Part> {
         let mut parts = Vec::new();
         self.cut(self.pending.len(), &mut parts);
-        // What began in the returned text ends with it.
+        // A tag, brace or run of backticks that began in the returned text ends with it.
         if matches!(self.mode, Mode::Ticks { .. } | Mode::Tag { .. } | Mode::Brace { .. } | Mode::Bracket { .. }) {
             self.mode = Mode::Text;
         }

@@ -65,7 +65,7 @@ impl Voice {
         }
     }
 
-    /// Reads what begins with this character, and returns its length in bytes.
+    /// Reads the element that begins with this character, and returns its length in bytes.
     fn next(&mut self, c: char, rest: &str) -> usize {
         if c == '\n' {
             self.line_begun = false;

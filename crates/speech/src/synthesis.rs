@@ -27,7 +27,7 @@ use ports::shares::Shares;
 use ports::{Bill, Meter, PaidWork, WorkMetering, WorkPayer};
 use telemetry::events::SPEECH_FAILED;
 
-/// Maximum number of audios of all sessions that are being synthesized or delivered. One person has at most half of them.
+/// Maximum number of clips of all sessions that are synthesized or delivered at once. One person has at most half of them.
 const PERMITS: usize = 16;
 
 /// Maximum time for a permit; behind slow readers a sentence stays text.

@@ -20,7 +20,7 @@ use settings::Loaded;
 /// The filters of the printed lines.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
-    /// Only lines of this time until now, such as `24h` or `7d`.
+    /// Only lines that are not older than this, such as `24h` or `7d`.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     since: Option<Duration>,
     /// Only lines of tools whose names match, such as `fm__*`.

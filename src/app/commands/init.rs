@@ -20,7 +20,7 @@ use slack::setup;
 /// The answers given as arguments.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Of {
-    /// Prints the manifest of an app for this platform and where its tokens are, and asks for nothing.
+    /// Prints the manifest of an app for this platform and the addresses of its tokens, instead of asking.
     #[arg(value_enum, exclusive = true)]
     platform: Option<Platform>,
     /// The bot's token, from the Discord developer portal > Bot > Reset Token.
@@ -29,7 +29,7 @@ pub(crate) struct Of {
     /// The address of a server with OpenAI's API, such as `http://localhost:4000`.
     #[arg(long, value_name = "URL")]
     model_url: Option<String>,
-    /// The key for that server; empty if it needs none.
+    /// The API key of that server; empty if it requires none.
     #[arg(long, value_name = "KEY")]
     model_key: Option<String>,
     /// The name of the model.

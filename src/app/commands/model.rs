@@ -69,7 +69,7 @@ pub(crate) enum Action {
         #[command(flatten)]
         options: Options,
     },
-    /// Asks a row one question and tests one tool call. Exits with 0 or 1.
+    /// Asks a row one question and tests one tool call. Exits with 1 if one fails.
     Test {
         /// The key of the row.
         key: String,

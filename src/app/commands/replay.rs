@@ -40,7 +40,7 @@ pub(crate) struct Of {
     /// The profile of prompts to compare with. Default: the general prompts.
     #[arg(long, value_name = "NAME")]
     base_profile: Option<String>,
-    /// The most questions to ask.
+    /// The maximum number of questions.
     #[arg(long, value_name = "NUMBER", default_value_t = 20)]
     most: usize,
 }

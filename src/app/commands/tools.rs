@@ -64,7 +64,7 @@ pub(crate) struct Of {
     /// The address of a server, instead of the configured ones; its tools keep their own names.
     #[arg(long, value_name = "URL", conflicts_with = "member")]
     server: Option<String>,
-    /// The id of a member whose permissions apply. Default: no rules apply.
+    /// The id of a member whose permissions are checked. Default: no check.
     #[arg(long = "as", value_name = "ID")]
     member: Option<String>,
     /// The id of a role of the member. Can be repeated.

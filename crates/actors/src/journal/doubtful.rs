@@ -10,7 +10,7 @@ use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Timestamp, TurnId};
 use ports::{Adopted, Unreadable};
 
-/// These messages. The permits of `turn.open` bound their number.
+/// The doubtful messages. The permits of `turn.open` bound their number.
 pub(super) struct Doubtful {
     /// Those whose records are read, in order of arrival. A task reads the record of the first one.
     queue: VecDeque<Doubted>,

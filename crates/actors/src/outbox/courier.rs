@@ -71,7 +71,7 @@ struct Progress {
     form: Form,
 }
 
-/// The extent to which an answer was brought into its channel.
+/// The part of an answer that its channel shows after a courier's work.
 enum Brought {
     Complete,
     /// The edits are done, and the rest is posted in its turn.

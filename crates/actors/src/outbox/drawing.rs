@@ -84,7 +84,7 @@ impl Outbox {
         let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES, || Some(Payer::at(&*self.poster, place))) else {
             return false;
         };
-        // Limits of the platform that places share have a fairness of their own: this place does not stop the others.
+        // The poster shares the platform's limits fairly among places: this place does not stop the others.
         if track == Track::Edits && !self.poster.admits_draft(place) {
             return true;
         }

@@ -46,7 +46,7 @@ pub(super) struct Job {
     pub tries: Tries,
     /// The time at which it was made.
     pub queued: Instant,
-    /// Its length in its place.
+    /// Its length in messages of its place.
     pub length: Length,
     /// The notice that replaces it if the platform refuses it.
     pub rescue: Option<Rescue>,

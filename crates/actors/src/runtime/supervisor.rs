@@ -252,7 +252,7 @@ impl<A: Actor> ActorContext<A> {
     }
 
     /// Requests an orderly stop of this actor after the current message.
-    #[cfg_attr(not(test), allow(dead_code, reason = "what any actor may ask of its runtime"))]
+    #[cfg_attr(not(test), allow(dead_code, reason = "part of the interface of every actor"))]
     pub fn stop_self(&mut self) {
         self.stop_self = true;
     }
@@ -345,7 +345,7 @@ async fn spawn_child<A: Actor>(
     Ok((actor.get_cell(), join))
 }
 
-// === The node itself ===
+// === The generic actor ===
 
 struct Node<A: Actor> {
     actor: Arc<A>,

@@ -51,8 +51,8 @@ fn line(name: &str, default: &str) -> String {
 }
 
 const HEAD: &str = "\
-# Copy this file to .env. Set the two names that are not commented out and, if it is not the default, the model server (LITELLM_API_URL,
-# LITELLM_API_KEY). All other lines show defaults. docs/guide/settings.md lists the settings that need a restart.
+# Copy this file to .env. Set DISCORD_BOT_TOKEN, LITELLM_MODEL and, if the defaults are wrong for your model server, LITELLM_API_URL
+# and LITELLM_API_KEY. All other lines show defaults. docs/guide/settings.md lists the settings that need a restart.
 # Each name also works as <NAME>_FILE (path of a file with the value) and as /run/secrets/<name in lower case>.
 # An empty value counts as not set. Lists: comma-separated. Durations: 30s, 5m, 1h30m, or plain seconds. Generated from config/default.toml.
 ";

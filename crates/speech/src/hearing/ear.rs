@@ -13,7 +13,7 @@ use crate::source::Source;
 use domain::json_values;
 use ports::micros;
 
-/// Maximum size of a transcript, in bytes: more than anyone says in the longest utterance.
+/// Maximum size of a transcript, in bytes: more than the longest utterance can contain.
 const TEXT_MAX: usize = 8 * 1024;
 /// Maximum size of a response, in bytes.
 const RESPONSE_MAX: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! The audio of one sentence: cached, or while it is recorded, with one writer and one reader.
+//! The audio of one sentence: cached, or recorded by one writer while one reader reads it.
 
 use std::sync::Arc;
 use std::time::Duration;
