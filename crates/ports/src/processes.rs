@@ -41,6 +41,8 @@ pub struct HeldRange {
     pub holder: Option<String>,
     /// The time for which that process has held it.
     pub age: Duration,
+    /// The number of times that it moved to another process since the division began.
+    pub moves: u64,
 }
 
 /// The processes that share a store, and the division of their work.

@@ -86,7 +86,7 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         clock: Arc::clone(&clock),
         dice: Arc::clone(world) as Arc<dyn Dice>,
     };
-    let turns = StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]);
+    let turns = StoredTurns::new(Arc::clone(store) as _, vec![DOOR], Portions::WHOLE);
     let breaks = Chance::new(seed ^ world.elapsed(), Stream::Actors);
     Parts {
         tools: ToolParts {
