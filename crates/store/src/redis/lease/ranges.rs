@@ -58,6 +58,12 @@ const RELEASE: &str = include_str!("ranges/release.lua");
 /// term.
 const FRESH: Duration = Duration::from_secs(1);
 
+/// The time for which a process with an equal share lets others take a free range.
+const LETS: Duration = Duration::from_millis(300);
+
+// A range whose process died has another one within three seconds.
+const _: () = assert!(super::TERM.as_millis() + LETS.as_millis() + super::RENEW_EVERY.as_millis() < 3_000);
+
 /// Key: the record. Returns the server's time in milliseconds, and all fields with their values.
 const READ: &str = r"
 local clock = redis.call('TIME')
@@ -113,7 +119,7 @@ impl Division {
         take.arg(TAKE).arg(1).arg(terms.key).arg(name);
         take.arg(millis(terms.term)).arg(millis(terms.waits)).arg(u8::from(stands_by));
         take.arg(self.ranges).arg(self.name()).arg(self.shards.load(Ordering::Relaxed));
-        take.arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed))).arg(millis(FRESH));
+        take.arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed))).arg(millis(FRESH)).arg(millis(LETS));
         for portion in held.iter() {
             take.arg(portion.number);
         }

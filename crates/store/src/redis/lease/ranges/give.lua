@@ -1,4 +1,4 @@
--- Chooses a range that the caller gives to a process that has at least two fewer. Key: the record. Arguments: the name of
+-- Chooses a range that the caller, if no process has more, gives to one that has at least two fewer. Key: the record. Arguments: the name of
 -- the caller, the number of ranges, the name of the division, the time for which a process that stands by is remembered,
 -- the time within which it asks again, and the longest time of a move, all in milliseconds. Returns the number of the
 -- range, or -1. One range moves at a time, so each move leaves the processes more equal than before, and the moves end.
@@ -25,6 +25,7 @@ if told.waiting and told.waiting ~= '' and asked <= now and now < asked + fresh 
 end
 local own, least, to = counts[name] or 0, nil, nil
 for process, count in pairs(counts) do
+    if count > own then return -1 end
     if not least or count < least or (count == least and process < to) then least, to = count, process end
 end
 if not to or own - least < 2 then return -1 end

@@ -13,7 +13,7 @@ for k = 0, ARGV[2] - 1 do
     local range = redis.call('HMGET', KEYS[1], 'holder:' .. k, 'until:' .. k)
     if range[1] == ARGV[1] and (only < 0 or only == k) then
         held = true
-        redis.call('HSET', KEYS[1], 'holder:' .. k, '', 'until:' .. k, '0')
+        redis.call('HSET', KEYS[1], 'holder:' .. k, '', 'until:' .. k, text(now))
         if only == k then redis.call('HSET', KEYS[1], 'for_until:' .. k, text(now + tonumber(ARGV[4]))) end
     elseif range[1] then
         last = math.max(last, tonumber(range[2] or 0) or 0)

@@ -1,15 +1,15 @@
 -- Takes and renews ranges. Key: the record. Arguments: the name of the caller; the duration of a term and the time for
 -- which a process that stands by is remembered, in milliseconds; 1 if the caller stands by; the number of ranges; the
 -- name of the division; the agreed number of connections (0: unknown); 1 if the server may have given a range to the
--- caller without its knowledge; the time within which a process that stands by asks again, in milliseconds; then the
--- numbers of the ranges that the caller holds. Returns 1, 1 if another process stands by, and the numbers of the ranges
+-- caller without its knowledge; the time within which a process that stands by asks again, and the time for which a process
+-- with an equal share lets others take a free range, in milliseconds; then the numbers of the ranges that the caller holds. Returns 1, 1 if another process stands by, and the numbers of the ranges
 -- that the caller holds now; or -1 and the holder.
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local name, term, keep, patient = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
-local ranges, division, fresh = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[9])
-local mine, holds = {}, #ARGV > 9
+local ranges, division, fresh, lets = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[9]), tonumber(ARGV[10])
+local mine, holds = {}, #ARGV > 10
 local told, whole = {}, false
 local function number(field) return tonumber(told[field] or 0) or 0 end
 local function ends(field) return math.min(number(field), now + term) end
@@ -31,7 +31,7 @@ end
 -- Before `next`, no range becomes free without a release, because renewals only extend terms. Until then, a request
 -- costs the same for any number of ranges of other processes.
 local fields = {'holder', 'until', 'released', 'waiting', 'waits_until', 'next'}
-for i = 10, #ARGV do
+for i = 11, #ARGV do
     mine[tonumber(ARGV[i])] = true
     fields[#fields + 1] = 'holder:' .. ARGV[i]
     fields[#fields + 1] = 'until:' .. ARGV[i]
@@ -72,7 +72,7 @@ end
 local function held(k) return told['holder:' .. k] and ends('until:' .. k) > now end
 
 local found = {}
-for i = 10, #ARGV do
+for i = 11, #ARGV do
     local k = tonumber(ARGV[i])
     shorten('until:' .. k)
     local other = told['holder:' .. k]
@@ -99,14 +99,16 @@ if whole then
             end
         end
     end
-    -- A range that is free is for the process that stands by, if it asked lately.
+    -- A free range is for a process with less than an equal share. A process that stands by, and asked lately, is one.
     local asked = number('waits_until') - keep
     if told.waiting and asked + fresh > now and asked <= now then count(told.waiting) end
     local wants = (holds and math.ceil(ranges / processes) or 1) - #found
     for k = 0, ranges - 1 do
         local known = told['holder:' .. k]
         local first = known or (holds and number('begun') + term <= now) or (not holds and (not patient or ends('grace') <= now))
-        if not held(k) and not mine[k] and first and (reserved[k] == name or (wants > 0 and not reserved[k])) then
+        -- The process for which it is free may have ended, too.
+        local late = holds and math.max(number('until:' .. k), number('for_until:' .. k)) + lets <= now
+        if not held(k) and not mine[k] and first and (reserved[k] == name or ((wants > 0 or late) and not reserved[k])) then
             mine[k], found[#found + 1], wants = true, k, wants - 1
         end
     end
