@@ -198,6 +198,11 @@ impl Actor for Approvals {
         match message {
             ApprovalsMsg::Ask(waiting) => self.take(ctx, state, *waiting),
             ApprovalsMsg::Gone(waiting) => self.gone(ctx, state, *waiting),
+            ApprovalsMsg::Moved(gate) => {
+                state.open.remove(&gate);
+                state.closed.remove(&gate);
+                self.count(state);
+            }
             ApprovalsMsg::List(reply) => {
                 let mut gates: Vec<Gate> = state.open.values().map(|open| open.case.gate.clone()).collect();
                 gates.sort_by(|one, other| (one.expires_at, &one.id).cmp(&(other.expires_at, &other.id)));

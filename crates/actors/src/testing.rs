@@ -24,7 +24,7 @@ use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
-use domain::ownership::Range;
+use domain::ownership::Portions;
 use domain::people::Linked;
 use domain::prompt::Prompts;
 use domain::reply::Schema;

@@ -235,6 +235,12 @@ impl Portions {
         self.has(0)
     }
 
+    /// See [`Portion::whole_shards`].
+    #[must_use]
+    pub const fn whole_shards(self, least: u32) -> u32 {
+        Portion { number: 0, of: self.of }.whole_shards(least)
+    }
+
     /// True if one of them owns the connection with this number.
     #[must_use]
     pub const fn has_shard(self, shard: u32) -> bool {

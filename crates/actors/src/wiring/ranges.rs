@@ -1,0 +1,57 @@
+//! Changes of the ranges of a running tree.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::Tree;
+use crate::messages::discord::DiscordMsg;
+use crate::messages::journal::JournalMsg;
+use crate::messages::root::RootMsg;
+use crate::messages::voices::VoicesMsg;
+use domain::ownership::{Portion, Portions};
+
+/// The timeout of a call of the journal about the turns of a range: it may read the records of all turns.
+const TURNS_TIMEOUT: Duration = Duration::from_secs(60);
+/// The timeout for actors that start or stop: a supervisor waits for the stop of its children.
+const FOLLOW_TIMEOUT: Duration = Duration::from_secs(15);
+/// The pause between two calls.
+const AGAIN: Duration = Duration::from_millis(20);
+
+impl Tree {
+    /// Takes a further range, whose lease this process holds. The order keeps each turn with one owner: the token fences
+    /// the previous owner, its turns are taken up, and only then events arrive.
+    pub async fn take(&self, portion: Portion) {
+        self.turns.take(portion);
+        while self.handles.journal.call(JournalMsg::Adopt, TURNS_TIMEOUT).await.is_err() {
+            sleep(AGAIN).await;
+        }
+        self.follow(self.ranges.now().with(portion.number)).await;
+    }
+
+    /// Gives a range away, in the reverse order: its connections are saved, its turns are finished, at most `within`,
+    /// and its last write is durable. The caller then releases the lease.
+    pub async fn give(&self, portion: Portion, within: Duration) {
+        self.follow(self.ranges.now().without(portion.number)).await;
+        let end = Instant::now() + within;
+        let left = |reply| JournalMsg::LeftOf(portion, reply);
+        while Instant::now() < end && self.handles.journal.call(left, TURNS_TIMEOUT).await != Ok(0) {
+            sleep(AGAIN).await;
+        }
+        self.turns.refuse(portion);
+        let leave = |reply| JournalMsg::Leave(portion, reply);
+        while self.handles.journal.call(leave, TURNS_TIMEOUT).await.is_err() {
+            sleep(AGAIN).await;
+        }
+        self.turns.leave(portion).await;
+    }
+
+    /// Tells the actors whose work depends on the ranges. Those that are down read them at their next start.
+    async fn follow(&self, portions: Portions) {
+        self.ranges.set(portions);
+        self.handles.voices.tell(VoicesMsg::Follow);
+        // An error means that the actor is down, and its children with it.
+        let _ = self.handles.discord.call(DiscordMsg::Follow, FOLLOW_TIMEOUT).await;
+        let _ = self.handles.root.call(RootMsg::Follow, FOLLOW_TIMEOUT).await;
+    }
+}
