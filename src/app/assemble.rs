@@ -31,6 +31,7 @@ use actors::services::clean_calls::OpenCalls;
 use actors::services::facts::FactKeeper;
 use actors::services::in_force::InForce;
 use actors::services::links::{self, Linker};
+use actors::services::own_ranges::OwnRanges;
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
 use actors::services::recorded::Recorded;
@@ -44,7 +45,7 @@ use discord::voice::Voice;
 use domain::hex::hex;
 use domain::ids::Door;
 use domain::lineage::Identity;
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{Source, schema};
 use mcp::McpServers;
@@ -190,11 +191,12 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
-    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
+    let (portions, peers) = divided(active.as_ref(), &doors.all).await?;
+    let ranges = OwnRanges::new(portions);
+    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portions));
     let (speech, meter) = counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
-    let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
+    let vitals = Arc::new(vitals(&basics, &ranges, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, own) = (in_force(&basics), own.into_iter().chain(images::tools(pictures, &meter)).collect());
     let built_in = built_in(own, &settings, &records.facts, &sections);
@@ -237,7 +239,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
             listener: Arc::new(listener),
             vitals,
         },
-        process: Process { files: Arc::new(reread), portion, peers, faults, exit: Arc::new(exit) },
+        process: Process { files: Arc::new(reread), ranges, peers, faults, exit: Arc::new(exit) },
         basics,
         records,
         doors,
@@ -246,14 +248,14 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     Ok(Assembled { parts, exited, bound, active })
 }
 
-/// Returns the portion of the bot's work that this process holds, and the processes with the others.
+/// Returns the portions of the bot's work that this process holds, and the processes with the others.
 ///
 /// # Errors
 /// The store does not answer, and processes of another division may still write.
-async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portion, Option<Arc<dyn Peers>>), StartError> {
-    let Some(active) = active else { return Ok((Portion::WHOLE, None)) };
+async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portions, Option<Arc<dyn Peers>>), StartError> {
+    let Some(active) = active else { return Ok((Portions::WHOLE, None)) };
     active.end_other_divisions(&doors.names(|_| true)).await.map_err(StartError::InUse)?;
-    Ok((active.portion(), active.peers()))
+    Ok((active.portions(), active.peers()))
 }
 
 /// The observers of events, with those of the caller.
@@ -323,9 +325,9 @@ fn limits(settings: &Settings) -> Limits {
     Limits::of(settings.http.connections, settings.turn.lease())
 }
 
-/// Returns the turns of this process, which owns its portion of the turns of its doors.
-fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portion: Portion) -> Arc<StoredTurns> {
-    Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(|door| portion.range(door)).collect()))
+/// Returns the turns of this process, which owns these portions of the turns of its doors.
+fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portions: Portions) -> Arc<StoredTurns> {
+    Arc::new(StoredTurns::new(owned, doors.names(|_| true), portions))
 }
 
 /// Returns the doors. The first is the one whose members are counted by day.
@@ -387,7 +389,7 @@ fn signed(basics: &Basics, in_force: &Arc<InForce>, handles: &Handles, limiter: 
 /// The program's figures for operators.
 fn vitals(
     basics: &Basics,
-    portion: Portion,
+    ranges: &OwnRanges,
     tally: Arc<Tally>,
     logged: Arc<dyn TurnLog>,
     mask: Redaction,
@@ -406,7 +408,7 @@ fn vitals(
         samples: Arc::default(),
         past: Arc::new(Past::new(Arc::clone(&basics.store), instance(&running.settings))),
         basics: basics.clone(),
-        portion,
+        ranges: ranges.clone(),
         logged,
         tally,
     }

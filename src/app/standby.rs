@@ -1,5 +1,5 @@
 //! The lease on a shared store: of several processes with one bot account, one is active and the others stand by. If the
-//! bot's work is divided (`cluster.ranges`), one process is active for each range.
+//! bot's work is divided (`cluster.ranges`), each range has one active process, which may have several.
 //!
 //! `docs/architecture.md` ("Standby") draws the states and lists the remaining cases. The process that lost the lease
 //! stops at once, and exits with 75 when the store answers.
@@ -17,6 +17,8 @@ mod alone;
 
 mod forwarding;
 
+mod moving;
+
 mod pages;
 
 mod presence;
@@ -30,19 +32,21 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use metrics::gauge;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::alone::Alone;
 pub(super) use self::forwarding::Forwarding;
+pub(super) use self::moving::Moves;
+use self::moving::{Balance, Order};
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 use self::presence::ProcessState;
 pub(super) use self::processes::{SharedProcesses, cluster};
 use domain::ids::Door;
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use ports::{Listener, Peers, Vitals};
 use settings::edges::Http;
 use store::redis::lease::{self, ASK_EVERY, Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
@@ -78,6 +82,10 @@ pub struct Active {
     lost: watch::Receiver<Option<String>>,
     keeper: AbortOnDropHandle<()>,
     parts: Box<StandbyParts>,
+    /// The ranges with which this process began to be active.
+    portions: Portions,
+    /// The later changes of its ranges, until they are followed.
+    orders: Option<mpsc::UnboundedReceiver<Order>>,
     /// True if this process stood by before.
     pub(super) took_over: bool,
 }
@@ -94,9 +102,20 @@ impl Active {
         }
     }
 
-    /// Returns the portion of the bot's work that this process holds.
-    pub(super) fn portion(&self) -> Portion {
-        self.claim.lease.portion().unwrap_or(Portion::WHOLE)
+    /// Returns the portions of the bot's work with which this process began to be active.
+    pub(super) const fn portions(&self) -> Portions {
+        self.portions
+    }
+
+    /// Returns the later changes of its ranges, which the caller must apply. At the first call only.
+    pub(super) fn moves(&mut self) -> Option<Moves> {
+        let orders = self.orders.take()?;
+        Some(Moves { claim: Arc::clone(&self.claim), orders })
+    }
+
+    /// From now on, this process takes no further ranges: it ends.
+    pub(super) fn takes_no_more(&self) {
+        self.claim.lease.takes_no_more();
     }
 
     /// Returns the other processes, if the work is divided.
@@ -308,13 +327,13 @@ async fn stand_by(claim: &Claim, vitals: &StandbyVitals, forwarding: Option<&For
 
 /// Returns the held range for the log; `None` if the work is not divided.
 fn shown_range(lease: &Lease) -> Option<String> {
-    lease.portion().and_then(Portion::range_name)
+    lease.portions().range_name()
 }
 
 /// Returns the reason why this process stands by.
 fn holds(lease: &Lease, holder: &str) -> String {
     if lease.has_division(holder) {
-        return "each range has a holder; this process takes over the first one that is free".to_owned();
+        return "each range has a holder; this process takes over a free one, or is given one".to_owned();
     }
     let holder = if holder.is_empty() { "an unknown process" } else { holder };
     format!("{holder} holds the lease; this process takes over when it is free")
@@ -328,13 +347,15 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         claim.alone.acts();
     }
     show(true);
-    if let Some(range) = shown_range(&claim.lease) {
-        telemetry::show_range(range);
+    let (portions, (give, orders)) = (claim.lease.portions(), mpsc::unbounded_channel());
+    if let Some(range) = portions.range_name() {
+        telemetry::show_range(&range);
     }
+    let balance = Balance::new(portions, give, parts.live.now().settings.drain.timeout);
     let keeper = tokio::spawn(async move {
         let (heard, awaited) = watch::channel(renewed.1);
         let reason = tokio::select! {
-            reason = renew(&renewing, renewed.0, &heard) => reason,
+            reason = renew(&renewing, renewed.0, &heard, balance) => reason,
             never = renewing.alone.follow(&renewing.lease, awaited) => match never {},
             never = presence::report(&renewing, &at, ProcessState::Active) => match never {},
         };
@@ -343,11 +364,16 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         tell.send_replace(Some(reason));
     });
     let (keeper, parts) = (AbortOnDropHandle::new(keeper), Box::new(parts));
-    Active { claim: Arc::clone(claim), lost, keeper, parts, took_over }
+    Active { claim: Arc::clone(claim), lost, keeper, parts, portions, orders: Some(orders), took_over }
 }
 
 /// Returns the reason why the lease is lost. `awaited` holds whether another process stands by, once that is known.
-async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Option<bool>>) -> String {
+async fn renew(
+    claim: &Claim,
+    mut renewed: Instant,
+    awaited: &watch::Sender<Option<bool>>,
+    mut balance: Balance,
+) -> String {
     let (mut failing, mut looked) = (false, Instant::now());
     loop {
         let is_awaited = *awaited.borrow() == Some(true);
@@ -365,6 +391,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
         let ends = lease::stops_at(renewed);
         let next = async {
             sleep(RENEW_EVERY).await;
+            balance.keep(&claim.lease).await;
             claim.lease.take_timed(false).await
         };
         let (asked, answer) = tokio::select! {
@@ -379,6 +406,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
             Ok(LeaseAnswer::Held { awaited: now }) => {
                 (renewed, failing) = (asked, false);
                 awaited.send_if_modified(|known| known.replace(now) != Some(now));
+                balance.renewed(&claim.lease);
             }
             Ok(LeaseAnswer::Elsewhere(holder)) => return format!("{holder} holds the lease now"),
             Err(fault) => {

@@ -81,7 +81,8 @@ impl Actor for Voices {
             }
             VoicesMsg::Follow => {
                 let portions = self.ranges.now();
-                let gone: Vec<_> = state.calls.keys().filter(|guild| !portions.has_guild(Some(guild))).cloned().collect();
+                let gone: Vec<_> =
+                    state.calls.keys().filter(|guild| !portions.has_guild(Some(guild))).cloned().collect();
                 for guild in gone {
                     self.end(ctx, state, &guild).await;
                 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 
 pub use self::handles::Handles;
 use self::parts::Parts;
+pub use self::ranges::RangeMover;
 use self::root::Root;
 use crate::commands::{CommandParts, Commands};
 use crate::config_watcher::ConfigWatcher;
@@ -282,10 +283,7 @@ impl Wiring {
 
     fn root(&self) -> Root {
         let first = TREE.children.iter().filter(|row| row.runs == Runs::InFirstRange);
-        Root {
-            ranges: self.parts.process.ranges.clone(),
-            first: first.flat_map(|row| self.initial(row)).collect(),
-        }
+        Root { ranges: self.parts.process.ranges.clone(), first: first.flat_map(|row| self.initial(row)).collect() }
     }
 
     fn ops(&self) -> Ops {

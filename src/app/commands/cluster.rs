@@ -70,10 +70,10 @@ fn of_ranges(ranges: &[HeldRange]) -> String {
     let free = ranges.iter().filter(|range| range.holder.is_none()).count();
     // Writing into a string cannot fail.
     let _ = write!(text, "\nranges: {}, without a process: {free}", ranges.len());
-    for HeldRange { portion, holder, age } in ranges {
+    for HeldRange { portion, holder, age, moves } in ranges {
         let _ = match holder {
-            Some(holder) => write!(text, "\n  {portion}  {holder}, for {} s", age.as_secs()),
-            None => write!(text, "\n  {portion}  no process; start one more with the same settings"),
+            Some(holder) => write!(text, "\n  {portion}  {holder}, for {} s, moves: {moves}", age.as_secs()),
+            None => write!(text, "\n  {portion}  no process"),
         };
     }
     text

@@ -3,6 +3,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
+use crate::services::own_ranges::OwnRanges;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, row, settle};
 use ports::testing::{ADVICE, FixedDice, ScriptedSource};
 
@@ -39,7 +40,7 @@ async fn divided(
         door: Door::new("discord"),
         source: Arc::clone(&source) as _,
         shards,
-        portion,
+        ranges: OwnRanges::new(portion.into()),
         peers,
         discord,
         dice,

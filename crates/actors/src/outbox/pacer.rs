@@ -63,7 +63,15 @@ impl Pacer {
     pub fn new(per_second: u32, invalid: u32) -> Self {
         let (budget, invalid) = (RequestBudget::new(per_second), InvalidBudget::new(invalid));
         let whole = (per_second, None);
-        Self { origin: Instant::now(), budget, whole, invalid, holds: HashMap::new(), report: None, turn: Arc::default() }
+        Self {
+            origin: Instant::now(),
+            budget,
+            whole,
+            invalid,
+            holds: HashMap::new(),
+            report: None,
+            turn: Arc::default(),
+        }
     }
 
     /// Shares the budget with the processes that have the other ranges.

@@ -1,15 +1,18 @@
 //! Changes of the ranges of a running tree.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::Tree;
+use super::{Handles, Tree};
 use crate::messages::discord::DiscordMsg;
 use crate::messages::journal::JournalMsg;
 use crate::messages::root::RootMsg;
 use crate::messages::voices::VoicesMsg;
+use crate::services::own_ranges::OwnRanges;
 use domain::ownership::{Portion, Portions};
+use ports::Turns;
 
 /// The timeout of a call of the journal about the turns of a range: it may read the records of all turns.
 const TURNS_TIMEOUT: Duration = Duration::from_secs(60);
@@ -18,7 +21,23 @@ const FOLLOW_TIMEOUT: Duration = Duration::from_secs(15);
 /// The pause between two calls.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// Changes the ranges of a running tree.
+pub struct RangeMover {
+    handles: Handles,
+    ranges: OwnRanges,
+    turns: Arc<dyn Turns>,
+}
+
 impl Tree {
+    /// Returns the way to change the ranges of this tree.
+    #[must_use]
+    pub fn mover(&self) -> RangeMover {
+        let (handles, ranges, turns) = (self.handles.clone(), self.ranges.clone(), Arc::clone(&self.turns));
+        RangeMover { handles, ranges, turns }
+    }
+}
+
+impl RangeMover {
     /// Takes a further range, whose lease this process holds. The order keeps each turn with one owner: the token fences
     /// the previous owner, its turns are taken up, and only then events arrive.
     pub async fn take(&self, portion: Portion) {

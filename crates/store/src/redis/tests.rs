@@ -437,7 +437,10 @@ fn named(names: &[Option<&str>]) -> Vec<Option<String>> {
 async fn each_range_has_one_holder_and_a_spare_process_takes_the_first_free_one() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
-    assert_eq!((range(&one, false).await, range(&two, false).await, range(&one, false).await), (only(0), only(1), only(0)));
+    assert_eq!(
+        (range(&one, false).await, range(&two, false).await, range(&one, false).await),
+        (only(0), only(1), only(0))
+    );
     assert_eq!((take(&one, false).await, one.portions()), (held(false), Portions::none(2).with(0)));
     let full = Err("the division into 2 ranges".to_owned());
     assert_eq!((range(&three, false).await, range(&three, true).await), (full.clone(), full.clone()));

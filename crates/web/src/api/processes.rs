@@ -30,11 +30,12 @@ async fn list(State(processes): State<Arc<dyn Processes>>) -> Response {
     Json(json!({"processes": processes, "ranges": ranges})).into_response()
 }
 
-fn range(HeldRange { portion, holder, age }: &HeldRange) -> Value {
+fn range(HeldRange { portion, holder, age, moves }: &HeldRange) -> Value {
     json!({
         "range": portion.to_string(),
         "process": holder,
         "held_seconds": holder.as_ref().map(|_| age.as_secs()),
+        "moves": moves,
     })
 }
 

@@ -41,6 +41,8 @@ pub(super) struct Division {
     /// The agreed number of the platform's connections; zero before that. Each renewal restores it in a record that the
     /// server lost.
     pub shards: AtomicU32,
+    /// True if this process takes no further ranges, because it ends.
+    pub ends: AtomicBool,
     /// True if a request has no answer, so that the server may have given a range to this process.
     pub unanswered: AtomicBool,
 }
@@ -108,8 +110,15 @@ impl Division {
 
     /// Creates the view of a process that holds no range yet. There are 2 ranges or more.
     pub(super) fn into(ranges: u32) -> Self {
-        let (shards, unanswered) = (AtomicU32::new(0), AtomicBool::new(false));
-        Self { ranges, held: Mutex::new(Portions::none(ranges)), changing: tokio::sync::Mutex::default(), shards, unanswered }
+        let (shards, ends, unanswered) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Self {
+            ranges,
+            held: Mutex::new(Portions::none(ranges)),
+            changing: tokio::sync::Mutex::default(),
+            shards,
+            ends,
+            unanswered,
+        }
     }
 
     /// Returns the request of the process with this name for ranges.
@@ -119,7 +128,9 @@ impl Division {
         take.arg(TAKE).arg(1).arg(terms.key).arg(name);
         take.arg(millis(terms.term)).arg(millis(terms.waits)).arg(u8::from(stands_by));
         take.arg(self.ranges).arg(self.name()).arg(self.shards.load(Ordering::Relaxed));
-        take.arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed))).arg(millis(FRESH)).arg(millis(LETS));
+        take.arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed))).arg(millis(FRESH));
+        let ends = self.ends.load(Ordering::Relaxed);
+        take.arg(if ends { -1 } else { i64::try_from(LETS.as_millis()).unwrap_or(-1) });
         for portion in held.iter() {
             take.arg(portion.number);
         }
@@ -171,6 +182,13 @@ impl Lease {
         let mut sent = Instant::now();
         let answer = self.ask_timed(&take, &mut sent).await.map(|answer| division.taken(answer));
         (sent, answer)
+    }
+
+    /// From now on, this process takes no further ranges: it ends.
+    pub fn takes_no_more(&self) {
+        if let Some(division) = &self.division {
+            division.ends.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Returns a range that this process must give to another one, which has at least two fewer. Until it is

@@ -2,7 +2,7 @@
 -- which a process that stands by is remembered, in milliseconds; 1 if the caller stands by; the number of ranges; the
 -- name of the division; the agreed number of connections (0: unknown); 1 if the server may have given a range to the
 -- caller without its knowledge; the time within which a process that stands by asks again, and the time for which a process
--- with an equal share lets others take a free range, in milliseconds; then the numbers of the ranges that the caller holds. Returns 1, 1 if another process stands by, and the numbers of the ranges
+-- with an equal share lets others take a free range (-1: the caller takes none), in milliseconds; then the numbers of the ranges that the caller holds. Returns 1, 1 if another process stands by, and the numbers of the ranges
 -- that the caller holds now; or -1 and the holder.
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 local clock = redis.call('TIME')
@@ -103,12 +103,13 @@ if whole then
     local asked = number('waits_until') - keep
     if told.waiting and asked + fresh > now and asked <= now then count(told.waiting) end
     local wants = (holds and math.ceil(ranges / processes) or 1) - #found
+    if holds and lets < 0 then wants = -ranges end
     for k = 0, ranges - 1 do
         local known = told['holder:' .. k]
         local first = known or (holds and number('begun') + term <= now) or (not holds and (not patient or ends('grace') <= now))
         -- The process for which it is free may have ended, too.
-        local late = holds and math.max(number('until:' .. k), number('for_until:' .. k)) + lets <= now
-        if not held(k) and not mine[k] and first and (reserved[k] == name or ((wants > 0 or late) and not reserved[k])) then
+        local late = holds and lets >= 0 and math.max(number('until:' .. k), number('for_until:' .. k)) + lets <= now
+        if not held(k) and not mine[k] and first and ((reserved[k] == name and lets >= 0) or ((wants > 0 or late) and not reserved[k])) then
             mine[k], found[#found + 1], wants = true, k, wants - 1
         end
     end
