@@ -343,13 +343,84 @@ async fn a_division_follows_another_one_and_takes_up_each_open_turn_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_range_without_a_process_is_visible() {
+async fn one_process_takes_the_ranges_of_another_one_beside_its_own_and_gives_one_to_a_newcomer() {
     let world = World::new(Duration::ZERO).await;
     let one = world.start("one", 57, 2);
+    until("it takes both ranges", || world.count("one", "lease.taken") == 2).await;
+    for shard in 0..SHARDS {
+        world.service.connected(shard).await;
+    }
+    let load = Load::begin(&world);
+    let two = world.start("two", 58, 2);
+    until("it is given one", || world.count("two", "lease.taken") == 1).await;
+    until("its sessions go on there", || world.count("two", "gateway.resumed") >= 2).await;
+    assert_eq!(world.count("one", "lease.given"), 1);
+    assert_eq!(world.range("two").as_deref(), Some("1/2"), "the first range stays");
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!(ready["range"], "0/2", "{ready}");
+    tokio::time::sleep(SERVES).await;
+    two.signal(Signal::KILL);
+    let killed = Instant::now();
+    until("it takes the range back", || world.count("one", "lease.taken") == 3).await;
+    let taken = killed.elapsed();
+    assert!(taken < TAKEOVER_MAX, "{taken:?}");
+    until("its sessions go on", || world.count("one", "gateway.resumed") >= 2).await;
+    let three = world.start("three", 59, 2);
+    until("it is given one", || world.count("three", "lease.taken") == 1).await;
+    until("its sessions go on there", || world.count("three", "gateway.resumed") >= 2).await;
+    tokio::time::sleep(SERVES).await;
+    let times = load.end(&world).await;
+    println!(
+        "given, killed, given: {} mentions, taken over after {} ms, answered after {} ms (99 %), {} ms (all)",
+        times.len(),
+        taken.as_millis(),
+        quantile(&times, 990),
+        times[times.len() - 1]
+    );
+    assert!(world.cluster().contains("moves: 3"), "{}", world.cluster());
+    assert_eq!((world.count("one", "lease.lost"), world.count("one", "store.fenced")), (0, 0));
+    let stats = world.service.stats();
+    assert_eq!((stats.identifies, stats.identifies_refused), (u64::from(SHARDS), 0), "sessions were resumed");
+    drop((one, three));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_turns_of_a_range_are_finished_before_it_is_given_away() {
+    let world = World::new(THINKING).await;
+    let one = world.start("one", 60, 2);
+    until("it takes both ranges", || world.count("one", "lease.taken") == 2).await;
+    for shard in 0..SHARDS {
+        world.service.connected(shard).await;
+    }
+    let first = world.asks_everywhere("which way to the harbour");
+    until("it has all of them", || world.count("one", "turn.accepted") == first.len()).await;
+    let two = world.start("two", 61, 2);
+    until("its shards of that range are stopped", || world.cluster().contains("standby")).await;
+    // The range that moves is deaf until its turns are finished; its next owner reads what was asked meanwhile.
+    let second = world.asks_everywhere("and back");
+    until("it is given one", || world.count("two", "lease.taken") == 1).await;
+    let replied = world.count("one", "turn.replied");
+    assert!(replied >= first.len() / 2, "the turns of the range are finished: {replied}");
+    let all: Vec<_> = first.into_iter().chain(second).collect();
+    world.all_answered(&all).await;
+    world.each_once();
+    assert_eq!(world.count("two", "turn.resumed"), 0, "it had no open turn to take up");
+    drop((one, two));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ranges_without_a_process_are_visible() {
+    let world = World::new(Duration::ZERO).await;
+    let one = world.start("one", 62, 2);
     world.service.connected(0).await;
-    until("it is shown", || {
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().text().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&ready).unwrap()["range"], "0/2", "{ready}");
+    let two = world.start("two", 63, 2);
+    until("each has a process", || {
         let told = world.cluster();
-        told.contains("ranges: 2, without a process: 1") && told.contains("  1/2  no process")
+        told.contains("ranges: 2, without a process: 0") && told.matches("  active").count() == 2
     })
     .await;
     let metrics = async || reqwest::get(format!("http://{}/metrics", one.address)).await.unwrap().text().await.unwrap();
@@ -358,15 +429,17 @@ async fn a_range_without_a_process_is_visible() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(PATIENCE, shown("staffai_ranges_free 1")).await.unwrap();
-    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().text().await.unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&ready).unwrap()["range"], "0/2", "{ready}");
-    let two = world.start("two", 58, 2);
-    until("each has a process", || world.cluster().contains("ranges: 2, without a process: 0")).await;
     timeout(PATIENCE, shown("staffai_ranges_free 0")).await.unwrap();
     let log = log(&world.folder("one"));
     let ready = log.lines().find(|line| line.contains("gateway.ready")).unwrap();
     assert!(ready.contains("\"range\":\"0/2\""), "{ready}");
+    two.signal(Signal::KILL);
+    one.signal(Signal::STOP);
+    until("they are shown", || {
+        let told = world.cluster();
+        told.contains("ranges: 2, without a process: 2") && told.contains("  1/2  no process")
+    })
+    .await;
     drop((one, two));
     world.end().await;
 }

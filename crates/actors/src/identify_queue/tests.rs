@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 use super::*;
 use crate::services::own_ranges::OwnRanges;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, row, settle};
+use domain::ownership::Portion;
 use ports::testing::{ADVICE, FixedDice, ScriptedSource};
 
 struct World {

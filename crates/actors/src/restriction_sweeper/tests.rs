@@ -10,6 +10,7 @@ use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn};
 use domain::outgoing::Medium;
+use domain::ownership::Portion;
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
 use ports::{Fault, PostError, PostRequest};
