@@ -69,7 +69,7 @@ use terminal::sessions::Sessions;
 use tools::images;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::sockets::Sockets;
-use web::api::{self, Api, ApiOptions, Exposure, Limits};
+use web::api::{self, Api, ApiOptions, Elsewhere, Exposure, Limits};
 use web::hooks::{self, Hooks};
 use web::model_api;
 use web::problem::problem;
@@ -229,6 +229,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
             .merge(api::processes::router(Arc::new(SharedProcesses::of(active.as_ref(), &basics.store)))),
         signed: signed(&basics, &in_force, &handles, &records.limiter),
         limits: limits(&settings),
+        elsewhere: elsewhere(active.as_ref(), &ranges, limits(&settings)),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let parts = Parts {
@@ -256,6 +257,12 @@ async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portions, Op
     let Some(active) = active else { return Ok((Portions::WHOLE, None)) };
     active.end_other_divisions(&doors.names(|_| true)).await.map_err(StartError::InUse)?;
     Ok((active.portions(), active.peers()))
+}
+
+/// Returns the process that serves programs while this one does not: their turns belong to the first range.
+fn elsewhere(active: Option<&Active>, ranges: &OwnRanges, limits: Limits) -> Option<Elsewhere> {
+    let (forwarder, ranges) = (active?.forwarder(limits)?, ranges.clone());
+    Some(Elsewhere { forwarder, is_here: Arc::new(move || ranges.now().is_first()) })
 }
 
 /// The observers of events, with those of the caller.

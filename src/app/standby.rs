@@ -52,9 +52,10 @@ use settings::edges::Http;
 use store::redis::lease::{self, ASK_EVERY, Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
-use web::api::Exposure;
+use web::api::forwarding::Forwarder;
 use web::api::membership::Membership;
 use web::api::sockets::Sockets;
+use web::api::{Exposure, Limits};
 
 /// The time within which the store must answer at the start; afterwards it counts as unreachable.
 const START_TIMEOUT: Duration = Duration::from_secs(3);
@@ -149,6 +150,13 @@ impl Active {
         let addresses = [Some(http.addr), http.health_addr].into_iter().flatten().chain(http.listeners.iter().copied());
         sockets.keep_only(&addresses.map(|address| address.to_string()).collect::<Vec<_>>());
         (membership, sockets)
+    }
+
+    /// Returns the way to pass requests on to the process with the first range, if the work is divided and the settings
+    /// name an address of this process.
+    pub(super) fn forwarder(&self, limits: Limits) -> Option<Forwarder> {
+        let forwarding = self.parts.forwarding.as_ref().filter(|_| self.claim.lease.is_divided())?;
+        Some(forwarding.forwarder(limits, self.parts.refuse))
     }
 
     /// Ties the lease to the progress of this tree.
@@ -282,6 +290,14 @@ async fn follow(claim: &Claim, parts: &StandbyParts) -> Infallible {
     }
 }
 
+/// Follows the address of the process with the first range, if requests are passed on.
+async fn follow_the_first_range(claim: &Claim, parts: &StandbyParts) -> Infallible {
+    match parts.forwarding.as_ref().filter(|_| claim.lease.is_divided()) {
+        Some(forwarding) => forwarding.follow_the_first_range(&claim.lease).await,
+        None => pending().await,
+    }
+}
+
 /// Serves the pages until `stop`.
 async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &CancellationToken) {
     let listeners = pages::pages(parts.clone(), Arc::clone(vitals));
@@ -358,6 +374,7 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
             reason = renew(&renewing, renewed.0, &heard, balance) => reason,
             never = renewing.alone.follow(&renewing.lease, awaited) => match never {},
             never = presence::report(&renewing, &at, ProcessState::Active) => match never {},
+            never = follow_the_first_range(&renewing, &at) => match never {},
         };
         show(false);
         tracing::error!(event = LEASE_LOST, reason, "this process stops");

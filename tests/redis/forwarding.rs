@@ -18,7 +18,7 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{PATIENCE, bot_on, logs, output, until};
+use crate::support::{PATIENCE, bot_on, log, logs, output, until};
 
 /// The time in which a killed process is replaced: a term and the start of the other one on a loaded machine.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
@@ -120,6 +120,23 @@ impl Cluster {
 
     async fn logs(&self, number: u8, event: &str) {
         logs(&self.folder(number), event).await;
+    }
+
+    /// Returns the range that a process took last, such as `1/2`.
+    fn range_of(&self, number: u8) -> Option<String> {
+        let log = log(&self.folder(number));
+        let changes = ["lease.taken", "lease.given"].map(|event| format!("\"event\":\"{event}\""));
+        let mut held = std::collections::BTreeSet::new();
+        for line in log.lines().filter(|line| changes.iter().any(|change| line.contains(change))) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let range = line["range"].as_str().unwrap_or_default().to_owned();
+            if line["event"] == "lease.taken" {
+                held.insert(range)
+            } else {
+                held.remove(&range)
+            };
+        }
+        Some(held.into_iter().collect::<Vec<_>>().join(" ")).filter(|held| held.len() == 3)
     }
 
     /// Waits until the models are listed at a process. Every refusal on the way says when to ask again.
@@ -317,6 +334,71 @@ async fn after_a_kill_the_next_request_at_the_same_address_is_answered_by_the_ne
     }
     assert_eq!(standing_by, 1, "one of them is active, the other one passes requests on");
     cluster.end([active].into_iter().chain(standby).collect()).await;
+}
+
+#[tokio::test]
+async fn programs_may_use_any_active_process_of_a_divided_bot() {
+    let cluster = Cluster::divided(150, 2).await;
+    let one = cluster.start(1);
+    cluster.logs(1, "gateway.ready").await;
+    let two = cluster.start(2);
+    cluster.answers(&one).await;
+    until("each has a range", || cluster.range_of(1).is_some() && cluster.range_of(2).is_some()).await;
+    cluster.answers(&two).await;
+    let (first, other) = if cluster.range_of(1).as_deref() == Some("0/2") { (&one, &two) } else { (&two, &one) };
+    let ready: Value = cluster.get(other, "/readyz", "").await.unwrap().json().await.unwrap();
+    assert_eq!(ready["range"], "1/2", "{ready}");
+
+    // A session begun at one is read at the other, its stream, too; an approval arrives from either.
+    let mut seen = 0;
+    for (begun, read) in [(first, other), (other, first)] {
+        let submitted = cluster.post(begun, "/api/v1/submit", &json!({"session": "main", "text": "roll 2d6"})).await;
+        assert_eq!(submitted.status(), 202);
+        let path = format!("/api/v1/stream/main?after={seen}");
+        let answer = cluster.get(read, &path, &cluster.key).await.unwrap();
+        let mut events = Events { answer, text: String::new(), seen: String::new() };
+        let gate = events.until("gate").await;
+        // The stream breaks off, and is read on at the other process.
+        seen = gate["number"].as_u64().unwrap_or(seen);
+        let answer = cluster.get(begun, &format!("/api/v1/stream/main?after={seen}"), &cluster.key).await.unwrap();
+        let mut events = Events { answer, text: String::new(), seen: String::new() };
+        let path = format!("/api/v1/gate/{}", gate["id"].as_str().unwrap());
+        assert_eq!(cluster.post(read, &path, &json!({"approve": true})).await.status(), 200);
+        let reply = events.until("final").await;
+        assert!(reply["text"].as_str().unwrap().contains("The dice have fallen"), "{reply}");
+        seen = reply["number"].as_u64().unwrap_or(seen);
+        let shown = cluster.get(read, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+        assert!(shown.contains("roll 2d6"), "{shown}");
+    }
+    // A client of the OpenAI API, and the pages of the process itself.
+    let question = json!({"model": "staffai", "messages": [{"role": "user", "content": "hello"}]});
+    assert_eq!(cluster.post(other, "/v1/chat/completions", &question).await.status(), 200);
+    let tree = cluster.get(other, "/api/v1/tree", &cluster.key).await.unwrap().text().await.unwrap();
+    assert!(tree.contains("discord/shard:1") && !tree.contains("discord/shard:0"), "its own tree: {tree}");
+
+    // A revoked key is refused at both.
+    assert_eq!(cluster.get(other, "/v1/models", &cluster.revoked).await.unwrap().status(), 200);
+    cluster.runs(&["key", "revoke", "revoked"]);
+    let revoked = Instant::now();
+    for process in [first, other] {
+        while cluster.get(process, "/v1/models", &cluster.revoked).await.unwrap().status() != 401 {
+            assert!(revoked.elapsed() < Duration::from_secs(4), "the bound is 2 s; the rest is slack");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    // The process with the first range ends: the other one takes it, and serves the session itself.
+    first.signal(Signal::KILL);
+    let killed = Instant::now();
+    cluster.answers(other).await;
+    println!("answers {} ms after the kill", killed.elapsed().as_millis());
+    let shown = cluster.get(other, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+    assert!(shown.contains("roll 2d6"), "{shown}");
+    let listed: Value = cluster.get(other, "/api/v1/cluster", &cluster.key).await.unwrap().json().await.unwrap();
+    let ranges = listed["ranges"].as_array().unwrap();
+    assert!(ranges.iter().all(|range| range["process"] == ranges[0]["process"]), "{ranges:?}");
+    assert!(ranges[0]["moves"] == 1 && listed["processes"][0]["lag_ms"].is_u64(), "{listed}");
+    cluster.end(vec![one, two]).await;
 }
 
 #[tokio::test]

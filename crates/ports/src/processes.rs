@@ -30,6 +30,8 @@ pub struct ProcessDetails {
     pub address: String,
     /// The host and port at which other processes reach it; `None` if it takes no requests from them.
     pub reached_at: Option<String>,
+    /// The time for which its oldest turn waits for its start; zero if none waits, and for earlier versions.
+    pub lag: Duration,
 }
 
 /// A range of a divided bot, as the store has it.

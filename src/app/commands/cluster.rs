@@ -45,8 +45,9 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: Vec<HeldRan
     let mut text = format!("processes: {}", processes.len());
     for ProcessReport { name, state, details } in &processes {
         let report = match details {
-            Some(ProcessDetails { version, since, address, .. }) => {
-                format!("{state:<8}version {version}, since {}, http://{address}/", moment(*since))
+            Some(ProcessDetails { version, since, address, lag, .. }) => {
+                let late = if lag.is_zero() { String::new() } else { format!(", lag {} ms", lag.as_millis()) };
+                format!("{state:<8}version {version}, since {}, http://{address}/{late}", moment(*since))
             }
             None => "reports in a form of another version".to_owned(),
         };

@@ -61,6 +61,10 @@ impl Vitals for TreeVitals {
         stuck::stuck(&self.instruments.roster)
     }
 
+    fn lag(&self) -> Duration {
+        self.instruments.timeline.lag()
+    }
+
     fn readiness(&self) -> Readiness {
         let running = self.basics.live.now();
         let (status, parts) = condition(&self.instruments.board, &*self.basics.store, &running);

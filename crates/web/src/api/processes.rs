@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::problem::problem;
+use domain::ids::millis;
 use ports::Processes;
 use ports::processes::{Cluster, HeldRange, ProcessReport};
 use ports::vitals::rfc3339;
@@ -48,5 +49,6 @@ fn process(ProcessReport { name, state, details }: &ProcessReport) -> Value {
         "since": details.map(|details| rfc3339(details.since)),
         "address": details.map(|details| &details.address),
         "reached_at": details.and_then(|details| details.reached_at.as_ref()),
+        "lag_ms": details.map(|details| millis(details.lag)),
     })
 }
