@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use playground::demo_model::DemoModel;
+use playground::guild::seed::Seed;
+use playground::interactions::Interact;
 use playground::service::{Options, Service};
 use ports::Clock;
 use rustix::process::Signal;
@@ -18,10 +20,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{PATIENCE, bot_on, log, logs, output, until};
+use crate::support::{PATIENCE, bot_on, count, log, logs, output, until};
 
 /// The time in which a killed process is replaced: a term and the start of the other one on a loaded machine.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
+
+/// The secret of a webhook.
+const HOOK: &str = "a secret of this story";
 
 /// A server of Redis, a playground, and the folders of processes with the same two keys.
 struct Cluster {
@@ -34,6 +39,14 @@ struct Cluster {
     revoked: String,
     first: u8,
     ranges: u32,
+    /// Further settings of the processes.
+    more: Vec<(&'static str, String)>,
+}
+
+/// The options of a service with this many shards.
+fn options(shards: u32) -> Options {
+    let clock = Arc::new(|| SystemClock.now().0);
+    Options { identify_period: Duration::ZERO, shards, ..Options::new(clock) }
 }
 
 impl Cluster {
@@ -44,12 +57,13 @@ impl Cluster {
 
     /// The same with this many ranges, each with one shard.
     async fn divided(first: u8, ranges: u32) -> Self {
+        Self::of(first, options(ranges)).await
+    }
+
+    /// The same with a service of these options.
+    async fn of(first: u8, options: Options) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = Options {
-            identify_period: Duration::ZERO,
-            shards: ranges,
-            ..Options::new(Arc::new(|| SystemClock.now().0))
-        };
+        let ranges = options.shards;
         let (service, model) =
             (Service::start(options).await.unwrap(), DemoModel::start(Duration::from_millis(100)).await.unwrap());
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
@@ -64,6 +78,7 @@ impl Cluster {
             revoked,
             first,
             ranges,
+            more: Vec::new(),
         };
         cluster.key =
             cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
@@ -77,6 +92,7 @@ impl Cluster {
             ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
             ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
         ];
+        let more = more.into_iter().chain(self.more.clone());
         bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
     }
 
@@ -343,6 +359,7 @@ async fn programs_may_use_any_active_process_of_a_divided_bot() {
     cluster.logs(1, "gateway.ready").await;
     let two = cluster.start(2);
     cluster.answers(&one).await;
+    until("its pages are there", || std::net::TcpStream::connect(two.address).is_ok()).await;
     until("each has a range", || cluster.range_of(1).is_some() && cluster.range_of(2).is_some()).await;
     cluster.answers(&two).await;
     let (first, other) = if cluster.range_of(1).as_deref() == Some("0/2") { (&one, &two) } else { (&two, &one) };
@@ -398,6 +415,43 @@ async fn programs_may_use_any_active_process_of_a_divided_bot() {
     let ranges = listed["ranges"].as_array().unwrap();
     assert!(ranges.iter().all(|range| range["process"] == ranges[0]["process"]), "{ranges:?}");
     assert!(ranges[0]["moves"] == 1 && listed["processes"][0]["lag_ms"].is_u64(), "{listed}");
+    cluster.end(vec![one, two]).await;
+}
+
+#[tokio::test]
+async fn an_approval_of_a_webhook_in_a_guild_of_another_range_is_decided_there() {
+    let mut cluster = Cluster::of(160, Options { seed: Seed::many(2, 1), ..options(2) }).await;
+    // The two guilds have different ranges; the webhook posts to the one of the second range.
+    let guild = cluster.service.guilds().into_iter().find(|guild| (guild.id.0 >> 22) % 2 == 1).unwrap();
+    let channels = cluster.service.channels();
+    let channel = channels.iter().find(|channel| channel.guild == Some(guild.id)).unwrap().id;
+    let role = guild.roles.iter().find(|role| role.name == "moderator").unwrap().id;
+    let chloe = guild.members.iter().find(|member| member.roles.contains(&role)).unwrap().id;
+    let hook = format!(
+        "[{{name = 'ci', secret = '{HOOK}', scheme = 'gitlab', target = 'discord:{channel}', prompt = 'roll 2d6', tools = true}}]"
+    );
+    let rules = format!("[{{tools = 'roll_dice', verdict = 'ask', approvers = [{role}]}}]");
+    cluster.more = vec![("STAFFAI_HOOKS", hook), ("STAFFAI_TOOLS__RULES", rules)];
+    let one = cluster.start(1);
+    until("it takes both ranges", || count(&cluster.folder(1), "lease.taken") == 2).await;
+    let two = cluster.start(2);
+    cluster.logs(2, "gateway.resumed").await;
+    // The other process passes the request on, and gets the click.
+    let sent =
+        cluster.client.post(format!("http://{}/hooks/ci", two.address)).header("X-Gitlab-Token", HOOK).body("{}");
+    let sent = sent.send().await.unwrap();
+    assert_eq!(sent.status(), 202, "{}", sent.text().await.unwrap());
+    let said = || cluster.service.messages(channel).into_iter().rev().find(|message| !message.components.is_empty());
+    until("it asks", || said().is_some()).await;
+    let asked = said().unwrap();
+    let approve = asked.components[0]["components"][0]["custom_id"].as_str().unwrap().to_owned();
+    let press = Interact::Component(asked.id, approve, Vec::new());
+    cluster.service.interacts(chloe, channel, press).expect("a known member and channel");
+    let rolled =
+        || cluster.service.messages(channel).iter().any(|message| message.content.contains("The dice have fallen"));
+    until("the call runs", rolled).await;
+    assert_eq!((count(&cluster.folder(1), "gate.decided"), count(&cluster.folder(2), "gate.decided")), (1, 0));
+    assert_eq!(cluster.service.doubled(), 0);
     cluster.end(vec![one, two]).await;
 }
 

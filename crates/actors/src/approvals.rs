@@ -13,6 +13,7 @@
 
 mod clicks;
 mod messages;
+mod passing;
 mod tasks;
 
 use std::collections::HashMap;
@@ -32,10 +33,11 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::toolbox::Toolbox;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use domain::gate::overview::GatesOverview;
-use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
+use domain::gate::{ApprovalDecision, Case, Choice, Click, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
 use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
@@ -68,6 +70,10 @@ pub enum ApprovalsEvent {
     Recorded(Box<Recorded>, Option<bool>),
     /// The task of a server was polled.
     Polled(GateId, Polled),
+    /// Clicks on gates of this process that arrived at other processes.
+    Passed(Vec<Click>),
+    /// A click on a gate that this process lacks was passed on; the click, if no other process took it.
+    Unclaimed(Option<Box<Clicked>>),
 }
 
 /// The reason why a question is not posted.
@@ -108,6 +114,8 @@ pub struct Approvals {
     /// The ranges of turns that other processes took over. Their gates belong to the owner: this process neither edits
     /// their questions nor responds to clicks.
     pub fenced: watch::Receiver<Vec<Range>>,
+    /// The ranges of this process: a click may arrive at the process of another range than its gate.
+    pub ranges: OwnRanges,
 }
 
 /// The state of approvals.
@@ -129,6 +137,8 @@ pub struct ApprovalsState {
     /// The gates that were closed while their questions were being posted, with the decision to show. At most
     /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, ApprovalDecision)>,
+    /// True while clicks that arrived at other processes are read.
+    reading_passed: bool,
 }
 
 impl ApprovalsState {
@@ -186,6 +196,7 @@ impl Actor for Approvals {
             withdrawn: Vec::new(),
             allowed: false,
             closed: HashMap::new(),
+            reading_passed: false,
         })
     }
 
@@ -234,6 +245,8 @@ impl Actor for Approvals {
             ApprovalsEvent::Claimed(..)
             | ApprovalsEvent::Recorded(..)
             | ApprovalsEvent::Posted(..)
+            | ApprovalsEvent::Passed(..)
+            | ApprovalsEvent::Unclaimed(..)
             | ApprovalsEvent::Polled(..) => Origin::Outside(None),
             ApprovalsEvent::Loaded(..) | ApprovalsEvent::Look => Origin::Own,
         }
@@ -272,12 +285,24 @@ impl Actor for Approvals {
                 }
                 self.look(ctx, state);
                 self.poll_due(ctx, state);
+                self.read_passed(ctx, state);
                 ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
             }
             ApprovalsEvent::Posted(gate, result) => self.posted(ctx, state, &gate, result),
             ApprovalsEvent::Claimed(clicked) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
             ApprovalsEvent::Claimed(clicked) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
+            ApprovalsEvent::Passed(clicks) => {
+                state.reading_passed = false;
+                for click in clicks {
+                    self.claim(ctx, state, Clicked::passed(click));
+                }
+            }
+            ApprovalsEvent::Unclaimed(clicked) => {
+                if let Some(clicked) = clicked {
+                    self.claim(ctx, state, *clicked);
+                }
+            }
             ApprovalsEvent::Polled(gate, polled) => self.polled(ctx, state, &gate, polled),
         }
         Ok(())
