@@ -59,10 +59,10 @@ use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
 use speech::{Speech, Uncounted};
-use store::redis::lease::Lease;
+use store::redis::lease::{Lease, LeaseFault};
 use store::turns::StoredTurns;
 use telemetry::Redaction;
-use telemetry::events::CONFIG_REJECTED;
+use telemetry::events::{CONFIG_REJECTED, LEASE_UNKNOWN};
 use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
@@ -106,18 +106,41 @@ struct Checked {
 /// # Errors
 /// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let mut checked = check(launch.configured.clone(), &launch).map_err(StartError::Configuration)?;
-    let mut active = None;
-    if let Some(lease) = lease(&checked, &launch.dice)? {
+    let checked = check(launch.configured.clone(), &launch).map_err(StartError::Configuration)?;
+    let (checked, active) = activated(checked, &launch).await?;
+    Box::pin(build(checked, launch, active)).await
+}
+
+/// Returns the lease once this process is active and the terms of other divisions are ended, if others can have the same
+/// bot account. If the store stops answering in between, this process stands by again.
+async fn activated(mut checked: Checked, launch: &Launch) -> Result<(Checked, Option<Active>), StartError> {
+    while let Some(lease) = lease(&checked, &launch.dice)? {
         let parts = standby_parts(&checked.live, &launch.clock, &launch.metrics);
         let alone = Alone::of(&checked.configured.settings.store.dir, Arc::clone(&launch.clock));
         let held = standby::activate(lease, alone, parts, &launch.stop).await.ok_or(StartError::Stopped)?;
         if held.took_over {
-            checked = check_again(checked, &launch);
+            checked = check_again(checked, launch);
         }
-        active = Some(held);
+        let reason = match held.end_other_divisions(&turn_doors(&checked, &launch.clock)).await {
+            Ok(()) => return Ok((checked, Some(held))),
+            Err(LeaseFault::Away(reason)) => reason,
+            Err(LeaseFault::Refused(reason)) => return Err(StartError::InUse(reason)),
+        };
+        tracing::warn!(
+            event = LEASE_UNKNOWN,
+            reason,
+            "the store stopped answering before this process took up its turns; it stands by until the store answers"
+        );
+        held.release().await;
     }
-    Box::pin(build(checked, launch, active)).await
+    Ok((checked, None))
+}
+
+/// Returns the names of the doors whose turns this process will own.
+fn turn_doors(checked: &Checked, clock: &Arc<dyn Clock>) -> Vec<Door> {
+    let nats = doors::chat_service(&checked.configured.settings, clock);
+    let records = checked.platforms.iter().chain(&nats).map(|record| record.door.clone());
+    records.chain([terminal::DOOR, model_api::DOOR]).collect()
 }
 
 /// Reads and checks the configuration. Reports all mistakes together.
@@ -191,7 +214,8 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let (portions, peers) = divided(active.as_ref(), &doors.all).await?;
+    let portions = active.as_ref().map_or(Portions::WHOLE, Active::portions);
+    let peers = active.as_ref().and_then(Active::peers);
     let ranges = OwnRanges::new(portions);
     let records = Records::new(&basics, limiter, turns(owned, &doors.all, portions));
     let (speech, meter) = counted(speech, &basics, &records.limiter);
@@ -247,16 +271,6 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
         handles,
     };
     Ok(Assembled { parts, exited, bound, active })
-}
-
-/// Returns the portions of the bot's work that this process holds, and the processes with the others.
-///
-/// # Errors
-/// The store does not answer, and processes of another division may still write.
-async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portions, Option<Arc<dyn Peers>>), StartError> {
-    let Some(active) = active else { return Ok((Portions::WHOLE, None)) };
-    active.end_other_divisions(&doors.names(|_| true)).await.map_err(StartError::InUse)?;
-    Ok((active.portions(), active.peers()))
 }
 
 /// Returns the process that serves programs while this one does not: their turns belong to the first range.

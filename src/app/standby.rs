@@ -127,8 +127,8 @@ impl Active {
     /// Ends the terms of divisions into other numbers of ranges at these doors, before this process takes its own tokens.
     ///
     /// # Errors
-    /// The store does not answer; processes of another division may still write.
-    pub(super) async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), String> {
+    /// The store does not answer, or refuses; processes of another division may still write.
+    pub(super) async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), LeaseFault> {
         let end = Instant::now() + START_TIMEOUT;
         loop {
             match self.claim.lease.end_other_divisions(doors).await {
@@ -137,7 +137,7 @@ impl Active {
                 Err(LeaseFault::Refused(_)) if !self.claim.lease.is_divided() => return Ok(()),
                 // A process that acts alone takes no token before the store answers, and no division acted before it.
                 Err(_) if self.claim.alone.is_held() => return Ok(()),
-                Err(fault) if Instant::now() >= end => return Err(fault.to_string()),
+                Err(fault) if Instant::now() >= end => return Err(fault),
                 Err(_) => sleep(ASK_EVERY).await,
             }
         }

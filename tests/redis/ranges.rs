@@ -39,23 +39,30 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(3);
 const THINKING: Duration = Duration::from_secs(4);
 
 /// One server of Redis, one service with several shards, and the folders of processes.
-struct World {
-    server: Server,
-    service: Service,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) service: Service,
     model: DemoModel,
     dir: TempDir,
     ada: UserId,
     /// One channel of each guild.
     places: Vec<ChannelId>,
+    /// The address of another server for the processes; `None`: the one of this world.
+    pub(crate) url: Option<String>,
 }
 
 impl World {
     async fn new(thinking: Duration) -> Self {
+        Self::of(thinking, SHARDS).await
+    }
+
+    /// Starts a service with this many shards.
+    pub(crate) async fn of(thinking: Duration, shards: u32) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut options = Options {
             seed: Seed::many(GUILDS, 1),
-            shards: SHARDS,
-            max_concurrency: SHARDS,
+            shards,
+            max_concurrency: shards,
             ..Options::new(Arc::new(|| SystemClock.now().0))
         };
         let plenty = (100_000, Duration::from_secs(1));
@@ -67,10 +74,10 @@ impl World {
         let places: Vec<_> = service.channels().iter().map(|channel| channel.id).collect();
         assert_eq!(places.len(), GUILDS as usize);
         let model = DemoModel::start(thinking).await.unwrap();
-        Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, places }
+        Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, places, url: None }
     }
 
-    fn variables(&self, ranges: u32) -> Vec<(&'static str, String)> {
+    pub(crate) fn variables(&self, ranges: u32) -> Vec<(&'static str, String)> {
         let more = [
             ("RATE_LIMIT_COUNT", "100000".to_owned()),
             ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
@@ -80,11 +87,19 @@ impl World {
             ("STAFFAI_CATCH_UP__PER_CHANNEL", "1000".to_owned()),
             ("STAFFAI_CLUSTER__RANGES", ranges.to_string()),
         ];
-        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
+        let url = self.url.clone().map(|url| ("REDIS_URL", url));
+        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).chain(url).collect()
+    }
+
+    /// Starts a process that reaches the server at this address.
+    pub(crate) fn start_at(&self, name: &str, number: u8, ranges: u32, url: String) -> Process {
+        let mut variables = self.variables(ranges);
+        variables.push(("REDIS_URL", url));
+        Process::start(&self.folder(name), number, &variables)
     }
 
     /// Starts a process of a division with the name of its folder.
-    fn start(&self, name: &str, number: u8, ranges: u32) -> Process {
+    pub(crate) fn start(&self, name: &str, number: u8, ranges: u32) -> Process {
         Process::start(&self.folder(name), number, &self.variables(ranges))
     }
 
@@ -105,7 +120,7 @@ impl World {
     }
 
     /// Returns the number of lines of an event in the log of a process.
-    fn count(&self, name: &str, event: &str) -> usize {
+    pub(crate) fn count(&self, name: &str, event: &str) -> usize {
         count(&self.folder(name), event)
     }
 
@@ -121,8 +136,16 @@ impl World {
         line.get("range").and_then(Value::as_str).map(str::to_owned)
     }
 
+    /// The same; `None` if the command fails.
+    pub(crate) fn tells_cluster(&self) -> Option<String> {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("cluster").env_clear().envs(self.variables(2)).current_dir(self.dir.path());
+        let done = command.output().unwrap();
+        done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+    }
+
     /// Returns what `staffai cluster` prints.
-    fn cluster(&self) -> String {
+    pub(crate) fn cluster(&self) -> String {
         output(self.dir.path(), &self.variables(2), &["cluster"])
     }
 
@@ -131,12 +154,12 @@ impl World {
     }
 
     /// Asks a question in each guild.
-    fn asks_everywhere(&self, text: &str) -> Vec<MessageId> {
+    pub(crate) fn asks_everywhere(&self, text: &str) -> Vec<MessageId> {
         self.places.iter().map(|place| self.asks(*place, text)).collect()
     }
 
     /// Returns the number of answers to each question, and the time of the first in milliseconds after the question.
-    fn answers(&self) -> HashMap<MessageId, (usize, u64)> {
+    pub(crate) fn answers(&self) -> HashMap<MessageId, (usize, u64)> {
         answers(&self.service, &self.places)
     }
 
@@ -149,14 +172,14 @@ impl World {
     }
 
     /// Checks that each question of the whole test has exactly one answer.
-    fn each_once(&self) {
+    pub(crate) fn each_once(&self) {
         let answers = self.answers();
         let wrong: Vec<_> = answers.iter().filter(|(_, (times, _))| *times != 1).collect();
         assert!(wrong.is_empty(), "{wrong:?}");
         assert_eq!(self.service.doubled(), 0);
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.service.stop().await;
         self.model.stop().await;
     }
@@ -180,13 +203,13 @@ fn answers(service: &Service, places: &[ChannelId]) -> HashMap<MessageId, (usize
 }
 
 /// Mentions in all guilds in turn, until it ends.
-struct Load {
+pub(crate) struct Load {
     over: Arc<AtomicBool>,
     asking: tokio::task::JoinHandle<Vec<MessageId>>,
 }
 
 impl Load {
-    fn begin(world: &World) -> Self {
+    pub(crate) fn begin(world: &World) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (stop, service, places, ada) = (Arc::clone(&over), world.service.clone(), world.places.clone(), world.ada);
         let asking = tokio::spawn(async move {
@@ -205,7 +228,7 @@ impl Load {
     }
 
     /// Ends it and checks that each mention is answered once. Returns the time until an answer in milliseconds, sorted.
-    async fn end(self, world: &World) -> Vec<u64> {
+    pub(crate) async fn end(self, world: &World) -> Vec<u64> {
         self.over.store(true, Ordering::Relaxed);
         let asked = self.asking.await.unwrap();
         world.all_answered(&asked).await;
