@@ -52,7 +52,7 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, PromptSections, ToolProviders, TurnLog,
     WorkMetering,
 };
 use render;

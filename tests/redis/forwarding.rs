@@ -434,6 +434,9 @@ async fn an_approval_of_a_webhook_in_a_guild_of_another_range_is_decided_there()
     cluster.more = vec![("STAFFAI_HOOKS", hook), ("STAFFAI_TOOLS__RULES", rules)];
     let one = cluster.start(1);
     until("it takes both ranges", || count(&cluster.folder(1), "lease.taken") == 2).await;
+    for shard in 0..2 {
+        timeout(PATIENCE, cluster.service.connected(shard)).await.expect("each range connects");
+    }
     let two = cluster.start(2);
     cluster.logs(2, "gateway.resumed").await;
     // The other process passes the request on, and gets the click.

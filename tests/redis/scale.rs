@@ -54,7 +54,8 @@ async fn measure(many: u8) -> Measured {
     let share = RANGES / u32::from(many);
     within("each process has an equal share", || {
         let told = world.cluster();
-        let holders = told.lines().filter_map(|line| Some(line.trim().split_once("/8  ")?.1.split(',').next()?.to_owned()));
+        let holders =
+            told.lines().filter_map(|line| Some(line.trim().split_once("/8  ")?.1.split(',').next()?.to_owned()));
         let mut counts = std::collections::HashMap::<String, u32>::new();
         holders.for_each(|holder| *counts.entry(holder).or_default() += 1);
         counts.len() == usize::from(many) && counts.values().all(|count| *count == share)
@@ -94,6 +95,9 @@ async fn a_turn_costs_redis_the_same_with_any_number_of_processes() {
         let Measured { of_a_turn, at_rest, per_second } = measure(many).await;
         println!("{many}, {of_a_turn:.1}, {at_rest:.0}, {:.1}, {per_second:.1}", per_second / f64::from(many));
         let one = *one.get_or_insert(of_a_turn);
-        assert!((of_a_turn - one).abs() * 100.0 <= one * DIFFERS_MAX, "{of_a_turn} with {many} processes, {one} with one");
+        assert!(
+            (of_a_turn - one).abs() * 100.0 <= one * DIFFERS_MAX,
+            "{of_a_turn} with {many} processes, {one} with one"
+        );
     }
 }

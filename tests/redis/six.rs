@@ -174,7 +174,8 @@ async fn a_server_of_a_cluster_dies_and_its_replica_takes_over() {
     let slot: u32 = nodes[0].ask("CLUSTER KEYSLOT staffai:lease");
     let primary = usize::try_from(slot / 5_461).unwrap();
     nodes[primary].kill();
-    within("its replica is promoted", || nodes[3 + primary].ask::<String>("INFO replication").contains("role:master")).await;
+    within("its replica is promoted", || nodes[3 + primary].ask::<String>("INFO replication").contains("role:master"))
+        .await;
     kept.is_whole().await;
     kept.serves(SERVES).await;
     let times = load.end(&world).await;
