@@ -432,6 +432,7 @@ async fn an_approval_of_a_webhook_in_a_guild_of_another_range_is_decided_there()
     );
     let rules = format!("[{{tools = 'roll_dice', verdict = 'ask', approvers = [{role}]}}]");
     cluster.more = vec![("STAFFAI_HOOKS", hook), ("STAFFAI_TOOLS__RULES", rules)];
+    cluster.more.push(("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", String::new()));
     let one = cluster.start(1);
     until("it takes both ranges", || count(&cluster.folder(1), "lease.taken") == 2).await;
     for shard in 0..2 {
@@ -445,8 +446,15 @@ async fn an_approval_of_a_webhook_in_a_guild_of_another_range_is_decided_there()
     let sent = sent.send().await.unwrap();
     assert_eq!(sent.status(), 202, "{}", sent.text().await.unwrap());
     let said = || cluster.service.messages(channel).into_iter().rev().find(|message| !message.components.is_empty());
-    until("it asks", || said().is_some()).await;
-    let asked = said().unwrap();
+    let end = Instant::now() + PATIENCE;
+    let asked = loop {
+        if let Some(asked) = said() {
+            break asked;
+        }
+        let heard = cluster.service.messages(channel);
+        assert!(Instant::now() < end, "it asks: {heard:?}\n{}", log(&cluster.folder(1)));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
     let approve = asked.components[0]["components"][0]["custom_id"].as_str().unwrap().to_owned();
     let press = Interact::Component(asked.id, approve, Vec::new());
     cluster.service.interacts(chloe, channel, press).expect("a known member and channel");

@@ -54,10 +54,13 @@ pub fn process(name: &str) -> String {
 /// The record of the format of the stored data.
 pub const FORMAT: &str = "staffai:format";
 
+/// The prefix of clicks on their way to another process.
+pub const CLICK_PREFIX: &str = "staffai:click:";
+
 /// Returns the key of a click on a gate that another process may have open: see [`crate::gate::passed`].
 #[must_use]
 pub fn click(gate: &GateId) -> String {
-    format!("staffai:click:{gate}")
+    format!("{CLICK_PREFIX}{gate}")
 }
 
 /// The record of the lease: its holder, and a process that stands by.

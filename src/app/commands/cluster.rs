@@ -57,7 +57,7 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: Vec<HeldRan
     text.push_str(&of_ranges(&ranges));
     let _ = write!(text, "\nnewest fencing tokens of doors: {}", terms.len());
     for (key, token) in &terms {
-        let _ = write!(text, "\n  {:<12}{token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
+        let _ = write!(text, "\n  {:<15} {token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
     }
     Some(text)
 }

@@ -76,13 +76,26 @@ pub(in crate::app) struct Moves {
 impl Moves {
     /// Applies the changes to the tree until the future is dropped. `drain` bounds the time for turns in flight.
     pub(in crate::app) async fn follow(mut self, tree: &RangeMover, drain: Duration) {
-        while let Some(order) = self.orders.recv().await {
+        let mut next = None;
+        while let Some(order) = self.next(&mut next).await {
             match order {
                 Order::Take(portion) => {
-                    tree.take(portion).await;
+                    let mut portions = vec![portion];
+                    // The ranges of a process that died are taken together.
+                    while let Ok(order) = self.orders.try_recv() {
+                        match order {
+                            Order::Take(portion) => portions.push(portion),
+                            Order::Give(_) => {
+                                next = Some(order);
+                                break;
+                            }
+                        }
+                    }
+                    tree.take(&portions).await;
                     self.show();
-                    let range = portion.range_name();
-                    tracing::info!(event = LEASE_TAKEN, range, "this process took a further range");
+                    for range in portions.into_iter().map(Portion::range_name) {
+                        tracing::info!(event = LEASE_TAKEN, range, "this process took a further range");
+                    }
                 }
                 Order::Give(portion) => {
                     tree.give(portion, drain).await;
@@ -94,6 +107,14 @@ impl Moves {
                     tracing::info!(event = LEASE_GIVEN, range, "this process gave a range to another one");
                 }
             }
+        }
+    }
+
+    /// Returns the order that was read before, or the next one.
+    async fn next(&mut self, read: &mut Option<Order>) -> Option<Order> {
+        match read.take() {
+            Some(order) => Some(order),
+            None => self.orders.recv().await,
         }
     }
 

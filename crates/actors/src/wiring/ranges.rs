@@ -38,14 +38,17 @@ impl Tree {
 }
 
 impl RangeMover {
-    /// Takes a further range, whose lease this process holds. The order keeps each turn with one owner: the token fences
+    /// Takes further ranges, whose leases this process holds. The order keeps each turn with one owner: the token fences
     /// the previous owner, its turns are taken up, and only then events arrive.
-    pub async fn take(&self, portion: Portion) {
-        self.turns.take(portion);
+    pub async fn take(&self, portions: &[Portion]) {
+        for portion in portions {
+            self.turns.take(*portion);
+        }
         while self.handles.journal.call(JournalMsg::Adopt, TURNS_TIMEOUT).await.is_err() {
             sleep(AGAIN).await;
         }
-        self.follow(self.ranges.now().with(portion.number)).await;
+        let all = portions.iter().fold(self.ranges.now(), |all, portion| all.with(portion.number));
+        self.follow(all).await;
     }
 
     /// Gives a range away, in the reverse order: its connections are saved, its turns are finished, at most `within`,
