@@ -37,7 +37,10 @@ async fn within(what: &str, mut holds: impl FnMut() -> bool) {
 /// Returns the number of commands that the server ran.
 fn commands(world: &World) -> f64 {
     let told: String = world.server.ask("INFO commandstats");
-    let calls = told.lines().filter(|line| line.contains("moves: ")).filter_map(|line| line.split_once(":calls=")?.1.split(',').next()?.parse::<f64>().ok());
+    let calls = told
+        .lines()
+        .filter(|line| line.contains("moves: "))
+        .filter_map(|line| line.split_once(":calls=")?.1.split(',').next()?.parse::<f64>().ok());
     calls.sum()
 }
 
@@ -54,8 +57,10 @@ async fn measure(many: u8) -> Measured {
     let share = RANGES / u32::from(many);
     within("each process has an equal share", || {
         let told = world.cluster();
-        let holders =
-            told.lines().filter(|line| line.contains("moves: ")).filter_map(|line| Some(line.trim().split_once("/8  ")?.1.split(',').next()?.to_owned()));
+        let holders = told
+            .lines()
+            .filter(|line| line.contains("moves: "))
+            .filter_map(|line| Some(line.trim().split_once("/8  ")?.1.split(',').next()?.to_owned()));
         let mut counts = std::collections::HashMap::<String, u32>::new();
         holders.for_each(|holder| *counts.entry(holder).or_default() += 1);
         counts.len() == usize::from(many) && counts.values().all(|count| *count == share)
