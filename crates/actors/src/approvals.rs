@@ -136,8 +136,6 @@ pub struct ApprovalsState {
     /// The gates that were closed while their questions were being posted, with the decision to show. At most
     /// [`OPEN_MAX`].
     closed: HashMap<GateId, (Gate, ApprovalDecision)>,
-    /// True while clicks that arrived at other processes are read.
-    reading_passed: bool,
 }
 
 impl ApprovalsState {
@@ -195,7 +193,6 @@ impl Actor for Approvals {
             withdrawn: Vec::new(),
             allowed: false,
             closed: HashMap::new(),
-            reading_passed: false,
         })
     }
 
@@ -292,7 +289,6 @@ impl Actor for Approvals {
             ApprovalsEvent::Claimed(clicked) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
             ApprovalsEvent::Passed(clicks) => {
-                state.reading_passed = false;
                 for click in clicks {
                     self.claim(ctx, state, Clicked::passed(click));
                 }

@@ -18,7 +18,7 @@ use ports::{Store, Write};
 /// The time for another process to take a click: longer than the pause between two reads, so that the platform, which
 /// gives up after three seconds, still gets a response.
 const TAKEN_WITHIN: Duration = Duration::from_millis(1_800);
-/// The timeout of one read of clicks.
+/// The timeout of one read of clicks, which ends before the next one.
 const READ_TIMEOUT: Duration = Duration::from_millis(900);
 /// The most gates for which clicks are read at once.
 const READ_MAX: usize = 64;
@@ -52,12 +52,10 @@ impl Approvals {
     }
 
     /// Reads the clicks on gates of this process that arrived elsewhere.
-    pub(super) fn read_passed(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState) {
-        let none = state.open.is_empty() || state.reading_passed;
-        if none || self.ranges.now().is_whole() {
+    pub(super) fn read_passed(&self, ctx: &mut ActorContext<Approvals>, state: &ApprovalsState) {
+        if state.open.is_empty() || self.ranges.now().is_whole() {
             return;
         }
-        state.reading_passed = true;
         let gates: Vec<GateId> = state.open.keys().take(READ_MAX).cloned().collect();
         let store = Arc::clone(&self.store);
         ctx.task(
