@@ -240,6 +240,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (keys::FORMAT, "the format of the stored data", "no expiry; one record".to_owned()),
         (
+            keys::CLICK_PREFIX,
+            "a click on an approval that arrived at another process than its turn, with the means to answer it (only with `cluster.ranges` above 1)",
+            life(domain::gate::passed::KEPT),
+        ),
+        (
             keys::LEASE,
             "the active process and the standby",
             format!("{} s after the last renewal", lease::WAITS.as_secs()),

@@ -31,6 +31,7 @@ use actors::services::clean_calls::OpenCalls;
 use actors::services::facts::FactKeeper;
 use actors::services::in_force::InForce;
 use actors::services::links::{self, Linker};
+use actors::services::own_ranges::OwnRanges;
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::prompt_sections::SectionKeeper;
 use actors::services::recorded::Recorded;
@@ -44,31 +45,31 @@ use discord::voice::Voice;
 use domain::hex::hex;
 use domain::ids::Door;
 use domain::lineage::Identity;
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{Source, schema};
 use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::{
-    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, Peers, PromptSections, ToolProviders, TurnLog,
+    Clock, Dice, Documents, Facts, Limiter, Meter, Observer, OwnedStore, PromptSections, ToolProviders, TurnLog,
     WorkMetering,
 };
 use render;
 use settings::Settings;
 use settings::stores::StoreChoice;
 use speech::{Speech, Uncounted};
-use store::redis::lease::Lease;
+use store::redis::lease::{Lease, LeaseFault};
 use store::turns::StoredTurns;
 use telemetry::Redaction;
-use telemetry::events::CONFIG_REJECTED;
+use telemetry::events::{CONFIG_REJECTED, LEASE_UNKNOWN};
 use telemetry::tally::Tally;
 use terminal;
 use terminal::sessions::Sessions;
 use tools::images;
 use tools::{BuiltInTool, BuiltIns};
 use web::api::sockets::Sockets;
-use web::api::{self, Api, ApiOptions, Exposure, Limits};
+use web::api::{self, Api, ApiOptions, Elsewhere, Exposure, Limits};
 use web::hooks::{self, Hooks};
 use web::model_api;
 use web::problem::problem;
@@ -105,18 +106,41 @@ struct Checked {
 /// # Errors
 /// See [`StartError`]; reports all mistakes in files together.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let mut checked = check(launch.configured.clone(), &launch).map_err(StartError::Configuration)?;
-    let mut active = None;
-    if let Some(lease) = lease(&checked, &launch.dice)? {
+    let checked = check(launch.configured.clone(), &launch).map_err(StartError::Configuration)?;
+    let (checked, active) = activated(checked, &launch).await?;
+    Box::pin(build(checked, launch, active)).await
+}
+
+/// Returns the lease once this process is active and the terms of other divisions are ended, if others can have the same
+/// bot account. If the store stops answering in between, this process stands by again.
+async fn activated(mut checked: Checked, launch: &Launch) -> Result<(Checked, Option<Active>), StartError> {
+    while let Some(lease) = lease(&checked, &launch.dice)? {
         let parts = standby_parts(&checked.live, &launch.clock, &launch.metrics);
         let alone = Alone::of(&checked.configured.settings.store.dir, Arc::clone(&launch.clock));
         let held = standby::activate(lease, alone, parts, &launch.stop).await.ok_or(StartError::Stopped)?;
         if held.took_over {
-            checked = check_again(checked, &launch);
+            checked = check_again(checked, launch);
         }
-        active = Some(held);
+        let reason = match held.end_other_divisions(&turn_doors(&checked, &launch.clock)).await {
+            Ok(()) => return Ok((checked, Some(held))),
+            Err(LeaseFault::Away(reason)) => reason,
+            Err(LeaseFault::Refused(reason)) => return Err(StartError::InUse(reason)),
+        };
+        tracing::warn!(
+            event = LEASE_UNKNOWN,
+            reason,
+            "the store stopped answering before this process took up its turns; it stands by until the store answers"
+        );
+        held.release().await;
     }
-    Box::pin(build(checked, launch, active)).await
+    Ok((checked, None))
+}
+
+/// Returns the names of the doors whose turns this process will own.
+fn turn_doors(checked: &Checked, clock: &Arc<dyn Clock>) -> Vec<Door> {
+    let nats = doors::chat_service(&checked.configured.settings, clock);
+    let records = checked.platforms.iter().chain(&nats).map(|record| record.door.clone());
+    records.chain([terminal::DOOR, model_api::DOOR]).collect()
 }
 
 /// Reads and checks the configuration. Reports all mistakes together.
@@ -190,11 +214,13 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let (portion, peers) = divided(active.as_ref(), &doors.all).await?;
-    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portion));
+    let portions = active.as_ref().map_or(Portions::WHOLE, Active::portions);
+    let peers = active.as_ref().and_then(Active::peers);
+    let ranges = OwnRanges::new(portions);
+    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portions));
     let (speech, meter) = counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
-    let vitals = Arc::new(vitals(&basics, portion, launch.tally, launch.logged, mask));
+    let vitals = Arc::new(vitals(&basics, &ranges, launch.tally, launch.logged, mask));
     let (handles, sections) = (Handles::new(&doors.all), sections(&basics));
     let (in_force, own) = (in_force(&basics), own.into_iter().chain(images::tools(pictures, &meter)).collect());
     let built_in = built_in(own, &settings, &records.facts, &sections);
@@ -228,6 +254,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
             .merge(api::processes::router(Arc::new(SharedProcesses::of(active.as_ref(), &basics.store)))),
         signed: signed(&basics, &in_force, &handles, &records.limiter),
         limits: limits(&settings),
+        elsewhere: elsewhere(active.as_ref(), &ranges, limits(&settings)),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let parts = Parts {
@@ -238,7 +265,7 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
             listener: Arc::new(listener),
             vitals,
         },
-        process: Process { files: Arc::new(reread), portion, peers, faults, exit: Arc::new(exit) },
+        process: Process { files: Arc::new(reread), ranges, peers, faults, exit: Arc::new(exit) },
         basics,
         records,
         doors,
@@ -247,14 +274,10 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     Ok(Assembled { parts, exited, bound, active })
 }
 
-/// Returns the portion of the bot's work that this process holds, and the processes with the others.
-///
-/// # Errors
-/// The store does not answer, and processes of another division may still write.
-async fn divided(active: Option<&Active>, doors: &Doors) -> Result<(Portion, Option<Arc<dyn Peers>>), StartError> {
-    let Some(active) = active else { return Ok((Portion::WHOLE, None)) };
-    active.end_other_divisions(&doors.names(|_| true)).await.map_err(StartError::InUse)?;
-    Ok((active.portion(), active.peers()))
+/// Returns the process that serves programs while this one does not: their turns belong to the first range.
+fn elsewhere(active: Option<&Active>, ranges: &OwnRanges, limits: Limits) -> Option<Elsewhere> {
+    let (forwarder, ranges) = (active?.forwarder(limits)?, ranges.clone());
+    Some(Elsewhere { forwarder, is_here: Arc::new(move || ranges.now().is_first()) })
 }
 
 /// The observers of events, with those of the caller.
@@ -324,9 +347,9 @@ fn limits(settings: &Settings) -> Limits {
     Limits::of(settings.http.connections, settings.turn.lease())
 }
 
-/// Returns the turns of this process, which owns its portion of the turns of its doors.
-fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portion: Portion) -> Arc<StoredTurns> {
-    Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(|door| portion.range(door)).collect()))
+/// Returns the turns of this process, which owns these portions of the turns of its doors.
+fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors, portions: Portions) -> Arc<StoredTurns> {
+    Arc::new(StoredTurns::new(owned, doors.names(|_| true), portions))
 }
 
 /// Returns the doors. The first is the one whose members are counted by day.
@@ -388,7 +411,7 @@ fn signed(basics: &Basics, in_force: &Arc<InForce>, handles: &Handles, limiter: 
 /// The program's figures for operators.
 fn vitals(
     basics: &Basics,
-    portion: Portion,
+    ranges: &OwnRanges,
     tally: Arc<Tally>,
     logged: Arc<dyn TurnLog>,
     mask: Redaction,
@@ -407,7 +430,7 @@ fn vitals(
         samples: Arc::default(),
         past: Arc::new(Past::new(Arc::clone(&basics.store), instance(&running.settings))),
         basics: basics.clone(),
-        portion,
+        ranges: ranges.clone(),
         logged,
         tally,
     }

@@ -1,5 +1,6 @@
 //! A running program: its start, its service and its end.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,10 +82,19 @@ impl App {
     /// Serves until `told` resolves, the root gives up, or a required service refuses the bot permanently.
     pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
         let lost = self.lost();
+        let moves = self.active.as_mut().and_then(Active::moves);
+        let (mover, drain) = (self.tree.mover(), self.drain);
+        let moving = async move {
+            if let Some(moves) = moves {
+                moves.follow(&mover, drain).await;
+            }
+            std::future::pending::<Infallible>().await
+        };
         let refused = self.exit.wait_for(Option::is_some);
         let _returning = AbortOnDropHandle::new(tokio::spawn(return_memory()));
         tokio::select! {
             reason = lost => Ended::Superseded(reason),
+            never = moving => match never {},
             () = told => Ended::StopRequested,
             () = self.tree.gave_up() => Ended::GaveUp,
             refused = refused => match refused.map(|exit| exit.clone()) {
@@ -111,6 +121,12 @@ impl App {
         self.tree.reload()
     }
 
+    fn takes_no_more(&self) {
+        if let Some(active) = &self.active {
+            active.takes_no_more();
+        }
+    }
+
     /// Resolves with the reason once another process may be active. Without a lease it never resolves.
     fn lost(&self) -> impl Future<Output = String> + Send + use<> {
         let lost = self.active.as_ref().map(Active::lost);
@@ -129,6 +145,7 @@ impl App {
     /// Finishes the turns in flight, stops the tree in order, and saves all data. True if every accepted turn is
     /// answered.
     pub async fn drain(self) -> bool {
+        self.takes_no_more();
         let (lost, drain, end) = (self.lost(), self.drain, Deadlines::of(Instant::now(), self.drain));
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = DRAIN_STARTED, within_ms, "draining");
@@ -151,6 +168,7 @@ impl App {
 
     /// Stops the tree in order and saves all data, without waiting for turns in flight.
     pub async fn stop(self) {
+        self.takes_no_more();
         self.tree.stop().await;
         self.vitals.stops();
         self.store.close(STORE_TIMEOUT).await;
@@ -159,6 +177,7 @@ impl App {
 
     /// Saves all data of a tree that gave up.
     pub async fn close(self) {
+        self.takes_no_more();
         self.store.close(STORE_TIMEOUT).await;
         release(self.active).await;
     }
@@ -166,6 +185,7 @@ impl App {
     /// Stops immediately, because another process may be active, and saves all data once the store answers. A new start
     /// before that could not know whether it may be active.
     pub async fn give_way(self, reason: &str) {
+        self.takes_no_more();
         self.tree.stop_within(Duration::ZERO).await;
         if let Some(active) = &self.active {
             active.until_the_store_answers(reason).await;

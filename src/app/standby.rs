@@ -1,5 +1,5 @@
 //! The lease on a shared store: of several processes with one bot account, one is active and the others stand by. If the
-//! bot's work is divided (`cluster.ranges`), one process is active for each range.
+//! bot's work is divided (`cluster.ranges`), each range has one active process, which may have several.
 //!
 //! `docs/architecture.md` ("Standby") draws the states and lists the remaining cases. The process that lost the lease
 //! stops at once, and exits with 75 when the store answers.
@@ -17,6 +17,8 @@ mod alone;
 
 mod forwarding;
 
+mod moving;
+
 mod pages;
 
 mod presence;
@@ -30,27 +32,30 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use metrics::gauge;
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub(super) use self::alone::Alone;
 pub(super) use self::forwarding::Forwarding;
+pub(super) use self::moving::Moves;
+use self::moving::{Balance, Order};
 pub(super) use self::pages::StandbyParts;
 use self::pages::StandbyVitals;
 use self::presence::ProcessState;
 pub(super) use self::processes::{SharedProcesses, cluster};
 use domain::ids::Door;
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use ports::{Listener, Peers, Vitals};
 use settings::edges::Http;
 use store::redis::lease::{self, ASK_EVERY, Lease, LeaseAnswer, LeaseFault, RENEW_EVERY};
 use telemetry::events::{LEASE_AWAITED, LEASE_LOST, LEASE_TAKEN, LEASE_UNKNOWN};
 use telemetry::metrics::ACTIVE;
-use web::api::Exposure;
+use web::api::forwarding::Forwarder;
 use web::api::membership::Membership;
 use web::api::sockets::Sockets;
+use web::api::{Exposure, Limits};
 
 /// The time within which the store must answer at the start; afterwards it counts as unreachable.
 const START_TIMEOUT: Duration = Duration::from_secs(3);
@@ -78,6 +83,10 @@ pub struct Active {
     lost: watch::Receiver<Option<String>>,
     keeper: AbortOnDropHandle<()>,
     parts: Box<StandbyParts>,
+    /// The ranges with which this process began to be active.
+    portions: Portions,
+    /// The later changes of its ranges, until they are followed.
+    orders: Option<mpsc::UnboundedReceiver<Order>>,
     /// True if this process stood by before.
     pub(super) took_over: bool,
 }
@@ -94,9 +103,20 @@ impl Active {
         }
     }
 
-    /// Returns the portion of the bot's work that this process holds.
-    pub(super) fn portion(&self) -> Portion {
-        self.claim.lease.portion().unwrap_or(Portion::WHOLE)
+    /// Returns the portions of the bot's work with which this process began to be active.
+    pub(super) const fn portions(&self) -> Portions {
+        self.portions
+    }
+
+    /// Returns the later changes of its ranges, which the caller must apply. At the first call only.
+    pub(super) fn moves(&mut self) -> Option<Moves> {
+        let orders = self.orders.take()?;
+        Some(Moves { claim: Arc::clone(&self.claim), orders })
+    }
+
+    /// From now on, this process takes no further ranges: it ends.
+    pub(super) fn takes_no_more(&self) {
+        self.claim.lease.takes_no_more();
     }
 
     /// Returns the other processes, if the work is divided.
@@ -107,8 +127,8 @@ impl Active {
     /// Ends the terms of divisions into other numbers of ranges at these doors, before this process takes its own tokens.
     ///
     /// # Errors
-    /// The store does not answer; processes of another division may still write.
-    pub(super) async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), String> {
+    /// The store does not answer, or refuses; processes of another division may still write.
+    pub(super) async fn end_other_divisions(&self, doors: &[Door]) -> Result<(), LeaseFault> {
         let end = Instant::now() + START_TIMEOUT;
         loop {
             match self.claim.lease.end_other_divisions(doors).await {
@@ -117,7 +137,7 @@ impl Active {
                 Err(LeaseFault::Refused(_)) if !self.claim.lease.is_divided() => return Ok(()),
                 // A process that acts alone takes no token before the store answers, and no division acted before it.
                 Err(_) if self.claim.alone.is_held() => return Ok(()),
-                Err(fault) if Instant::now() >= end => return Err(fault.to_string()),
+                Err(fault) if Instant::now() >= end => return Err(fault),
                 Err(_) => sleep(ASK_EVERY).await,
             }
         }
@@ -130,6 +150,13 @@ impl Active {
         let addresses = [Some(http.addr), http.health_addr].into_iter().flatten().chain(http.listeners.iter().copied());
         sockets.keep_only(&addresses.map(|address| address.to_string()).collect::<Vec<_>>());
         (membership, sockets)
+    }
+
+    /// Returns the way to pass requests on to the process with the first range, if the work is divided and the settings
+    /// name an address of this process.
+    pub(super) fn forwarder(&self, limits: Limits) -> Option<Forwarder> {
+        let forwarding = self.parts.forwarding.as_ref().filter(|_| self.claim.lease.is_divided())?;
+        Some(forwarding.forwarder(limits, self.parts.refuse))
     }
 
     /// Ties the lease to the progress of this tree.
@@ -263,6 +290,14 @@ async fn follow(claim: &Claim, parts: &StandbyParts) -> Infallible {
     }
 }
 
+/// Follows the address of the process with the first range, if requests are passed on.
+async fn follow_the_first_range(claim: &Claim, parts: &StandbyParts) -> Infallible {
+    match parts.forwarding.as_ref().filter(|_| claim.lease.is_divided()) {
+        Some(forwarding) => forwarding.follow_the_first_range(&claim.lease).await,
+        None => pending().await,
+    }
+}
+
 /// Serves the pages until `stop`.
 async fn serve(parts: &StandbyParts, vitals: &Arc<StandbyVitals>, stop: &CancellationToken) {
     let listeners = pages::pages(parts.clone(), Arc::clone(vitals));
@@ -308,13 +343,13 @@ async fn stand_by(claim: &Claim, vitals: &StandbyVitals, forwarding: Option<&For
 
 /// Returns the held range for the log; `None` if the work is not divided.
 fn shown_range(lease: &Lease) -> Option<String> {
-    lease.portion().and_then(Portion::range_name)
+    lease.portions().range_name()
 }
 
 /// Returns the reason why this process stands by.
 fn holds(lease: &Lease, holder: &str) -> String {
     if lease.has_division(holder) {
-        return "each range has a holder; this process takes over the first one that is free".to_owned();
+        return "each range has a holder; this process takes over a free one, or is given one".to_owned();
     }
     let holder = if holder.is_empty() { "an unknown process" } else { holder };
     format!("{holder} holds the lease; this process takes over when it is free")
@@ -328,26 +363,34 @@ fn keep(claim: &Arc<Claim>, renewed: (Instant, Option<bool>), parts: StandbyPart
         claim.alone.acts();
     }
     show(true);
-    if let Some(range) = shown_range(&claim.lease) {
-        telemetry::show_range(range);
+    let (portions, (give, orders)) = (claim.lease.portions(), mpsc::unbounded_channel());
+    if let Some(range) = portions.range_name() {
+        telemetry::show_range(&range);
     }
+    let balance = Balance::new(portions, give, parts.live.now().settings.drain.timeout);
     let keeper = tokio::spawn(async move {
         let (heard, awaited) = watch::channel(renewed.1);
         let reason = tokio::select! {
-            reason = renew(&renewing, renewed.0, &heard) => reason,
+            reason = renew(&renewing, renewed.0, &heard, balance) => reason,
             never = renewing.alone.follow(&renewing.lease, awaited) => match never {},
             never = presence::report(&renewing, &at, ProcessState::Active) => match never {},
+            never = follow_the_first_range(&renewing, &at) => match never {},
         };
         show(false);
         tracing::error!(event = LEASE_LOST, reason, "this process stops");
         tell.send_replace(Some(reason));
     });
     let (keeper, parts) = (AbortOnDropHandle::new(keeper), Box::new(parts));
-    Active { claim: Arc::clone(claim), lost, keeper, parts, took_over }
+    Active { claim: Arc::clone(claim), lost, keeper, parts, portions, orders: Some(orders), took_over }
 }
 
 /// Returns the reason why the lease is lost. `awaited` holds whether another process stands by, once that is known.
-async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Option<bool>>) -> String {
+async fn renew(
+    claim: &Claim,
+    mut renewed: Instant,
+    awaited: &watch::Sender<Option<bool>>,
+    mut balance: Balance,
+) -> String {
     let (mut failing, mut looked) = (false, Instant::now());
     loop {
         let is_awaited = *awaited.borrow() == Some(true);
@@ -365,6 +408,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
         let ends = lease::stops_at(renewed);
         let next = async {
             sleep(RENEW_EVERY).await;
+            balance.keep(&claim.lease).await;
             claim.lease.take_timed(false).await
         };
         let (asked, answer) = tokio::select! {
@@ -379,6 +423,7 @@ async fn renew(claim: &Claim, mut renewed: Instant, awaited: &watch::Sender<Opti
             Ok(LeaseAnswer::Held { awaited: now }) => {
                 (renewed, failing) = (asked, false);
                 awaited.send_if_modified(|known| known.replace(now) != Some(now));
+                balance.renewed(&claim.lease);
             }
             Ok(LeaseAnswer::Elsewhere(holder)) => return format!("{holder} holds the lease now"),
             Err(fault) => {

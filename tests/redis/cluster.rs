@@ -7,7 +7,7 @@ use ports::{Limiter, Store, Write};
 use crate::server::Server;
 use crate::support::{put, recovered, row, soon, store, until};
 
-const OPTIONS: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
+pub(crate) const OPTIONS: [&str; 4] = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
 
 async fn cluster() -> [Server; 2] {
     let nodes = [Server::start_with(&OPTIONS), Server::start_with(&OPTIONS)];

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use playground::demo_model::DemoModel;
+use playground::guild::seed::Seed;
+use playground::interactions::Interact;
 use playground::service::{Options, Service};
 use ports::Clock;
 use rustix::process::Signal;
@@ -18,10 +20,13 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use crate::rows::Process;
 use crate::server::Server;
-use crate::support::{PATIENCE, bot_on, logs, output, until};
+use crate::support::{PATIENCE, bot_on, count, log, logs, output, until};
 
 /// The time in which a killed process is replaced: a term and the start of the other one on a loaded machine.
 const TAKEN_OVER: Duration = Duration::from_secs(20);
+
+/// The secret of a webhook.
+const HOOK: &str = "a secret of this story";
 
 /// A server of Redis, a playground, and the folders of processes with the same two keys.
 struct Cluster {
@@ -34,6 +39,14 @@ struct Cluster {
     revoked: String,
     first: u8,
     ranges: u32,
+    /// Further settings of the processes.
+    more: Vec<(&'static str, String)>,
+}
+
+/// The options of a service with this many shards.
+fn options(shards: u32) -> Options {
+    let clock = Arc::new(|| SystemClock.now().0);
+    Options { identify_period: Duration::ZERO, shards, ..Options::new(clock) }
 }
 
 impl Cluster {
@@ -44,12 +57,13 @@ impl Cluster {
 
     /// The same with this many ranges, each with one shard.
     async fn divided(first: u8, ranges: u32) -> Self {
+        Self::of(first, options(ranges)).await
+    }
+
+    /// The same with a service of these options.
+    async fn of(first: u8, options: Options) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let options = Options {
-            identify_period: Duration::ZERO,
-            shards: ranges,
-            ..Options::new(Arc::new(|| SystemClock.now().0))
-        };
+        let ranges = options.shards;
         let (service, model) =
             (Service::start(options).await.unwrap(), DemoModel::start(Duration::from_millis(100)).await.unwrap());
         let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().unwrap();
@@ -64,6 +78,7 @@ impl Cluster {
             revoked,
             first,
             ranges,
+            more: Vec::new(),
         };
         cluster.key =
             cluster.runs(&["key", "add", "kept", "--right", "chat", "--right", "tools", "--right", "operate"]);
@@ -77,6 +92,7 @@ impl Cluster {
             ("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true".to_owned()),
             ("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice".to_owned()),
         ];
+        let more = more.into_iter().chain(self.more.clone());
         bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
     }
 
@@ -120,6 +136,23 @@ impl Cluster {
 
     async fn logs(&self, number: u8, event: &str) {
         logs(&self.folder(number), event).await;
+    }
+
+    /// Returns the range that a process took last, such as `1/2`.
+    fn range_of(&self, number: u8) -> Option<String> {
+        let log = log(&self.folder(number));
+        let changes = ["lease.taken", "lease.given"].map(|event| format!("\"event\":\"{event}\""));
+        let mut held = std::collections::BTreeSet::new();
+        for line in log.lines().filter(|line| changes.iter().any(|change| line.contains(change))) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let range = line["range"].as_str().unwrap_or_default().to_owned();
+            if line["event"] == "lease.taken" {
+                held.insert(range)
+            } else {
+                held.remove(&range)
+            };
+        }
+        Some(held.into_iter().collect::<Vec<_>>().join(" ")).filter(|held| held.len() == 3)
     }
 
     /// Waits until the models are listed at a process. Every refusal on the way says when to ask again.
@@ -317,6 +350,120 @@ async fn after_a_kill_the_next_request_at_the_same_address_is_answered_by_the_ne
     }
     assert_eq!(standing_by, 1, "one of them is active, the other one passes requests on");
     cluster.end([active].into_iter().chain(standby).collect()).await;
+}
+
+#[tokio::test]
+async fn programs_may_use_any_active_process_of_a_divided_bot() {
+    let cluster = Cluster::divided(150, 2).await;
+    let one = cluster.start(1);
+    cluster.logs(1, "gateway.ready").await;
+    let two = cluster.start(2);
+    cluster.answers(&one).await;
+    until("its pages are there", || std::net::TcpStream::connect(two.address).is_ok()).await;
+    until("each has a range", || cluster.range_of(1).is_some() && cluster.range_of(2).is_some()).await;
+    cluster.answers(&two).await;
+    let (first, other) = if cluster.range_of(1).as_deref() == Some("0/2") { (&one, &two) } else { (&two, &one) };
+    let ready: Value = cluster.get(other, "/readyz", "").await.unwrap().json().await.unwrap();
+    assert_eq!(ready["range"], "1/2", "{ready}");
+
+    // A session begun at one is read at the other, its stream, too; an approval arrives from either.
+    let mut seen = 0;
+    for (begun, read) in [(first, other), (other, first)] {
+        let submitted = cluster.post(begun, "/api/v1/submit", &json!({"session": "main", "text": "roll 2d6"})).await;
+        assert_eq!(submitted.status(), 202);
+        let path = format!("/api/v1/stream/main?after={seen}");
+        let answer = cluster.get(read, &path, &cluster.key).await.unwrap();
+        let mut events = Events { answer, text: String::new(), seen: String::new() };
+        let gate = events.until("gate").await;
+        // The stream breaks off, and is read on at the other process.
+        seen = gate["number"].as_u64().unwrap_or(seen);
+        let answer = cluster.get(begun, &format!("/api/v1/stream/main?after={seen}"), &cluster.key).await.unwrap();
+        let mut events = Events { answer, text: String::new(), seen: String::new() };
+        let path = format!("/api/v1/gate/{}", gate["id"].as_str().unwrap());
+        assert_eq!(cluster.post(read, &path, &json!({"approve": true})).await.status(), 200);
+        let reply = events.until("final").await;
+        assert!(reply["text"].as_str().unwrap().contains("The dice have fallen"), "{reply}");
+        seen = reply["number"].as_u64().unwrap_or(seen);
+        let shown = cluster.get(read, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+        assert!(shown.contains("roll 2d6"), "{shown}");
+    }
+    // A client of the OpenAI API, and the pages of the process itself.
+    let question = json!({"model": "staffai", "messages": [{"role": "user", "content": "hello"}]});
+    assert_eq!(cluster.post(other, "/v1/chat/completions", &question).await.status(), 200);
+    let tree = cluster.get(other, "/api/v1/tree", &cluster.key).await.unwrap().text().await.unwrap();
+    assert!(tree.contains("discord/shard:1") && !tree.contains("discord/shard:0"), "its own tree: {tree}");
+
+    // A revoked key is refused at both.
+    assert_eq!(cluster.get(other, "/v1/models", &cluster.revoked).await.unwrap().status(), 200);
+    cluster.runs(&["key", "revoke", "revoked"]);
+    let revoked = Instant::now();
+    for process in [first, other] {
+        while cluster.get(process, "/v1/models", &cluster.revoked).await.unwrap().status() != 401 {
+            assert!(revoked.elapsed() < Duration::from_secs(4), "the bound is 2 s; the rest is slack");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    // The process with the first range ends: the other one takes it, and serves the session itself.
+    first.signal(Signal::KILL);
+    let killed = Instant::now();
+    cluster.answers(other).await;
+    println!("answers {} ms after the kill", killed.elapsed().as_millis());
+    let shown = cluster.get(other, "/api/v1/sessions/main", &cluster.key).await.unwrap().text().await.unwrap();
+    assert!(shown.contains("roll 2d6"), "{shown}");
+    let listed: Value = cluster.get(other, "/api/v1/cluster", &cluster.key).await.unwrap().json().await.unwrap();
+    let ranges = listed["ranges"].as_array().unwrap();
+    assert!(ranges.iter().all(|range| range["process"] == ranges[0]["process"]), "{ranges:?}");
+    assert!(ranges[0]["moves"] == 1 && listed["processes"][0]["lag_ms"].is_u64(), "{listed}");
+    cluster.end(vec![one, two]).await;
+}
+
+#[tokio::test]
+async fn an_approval_of_a_webhook_in_a_guild_of_another_range_is_decided_there() {
+    let mut cluster = Cluster::of(160, Options { seed: Seed::many(2, 1), ..options(2) }).await;
+    // The two guilds have different ranges; the webhook posts to the one of the second range.
+    let guild = cluster.service.guilds().into_iter().find(|guild| (guild.id.0 >> 22) % 2 == 1).unwrap();
+    let channels = cluster.service.channels();
+    let channel = channels.iter().find(|channel| channel.guild == Some(guild.id)).unwrap().id;
+    let role = guild.roles.iter().find(|role| role.name == "moderator").unwrap().id;
+    let chloe = guild.members.iter().find(|member| member.roles.contains(&role)).unwrap().id;
+    let hook = format!(
+        "[{{name = 'ci', secret = '{HOOK}', scheme = 'gitlab', target = 'discord:{channel}', prompt = 'roll 2d6', tools = true}}]"
+    );
+    let rules = format!("[{{tools = 'roll_dice', verdict = 'ask', approvers = [{role}]}}]");
+    cluster.more = vec![("STAFFAI_HOOKS", hook), ("STAFFAI_TOOLS__RULES", rules)];
+    cluster.more.push(("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", String::new()));
+    let one = cluster.start(1);
+    until("it takes both ranges", || count(&cluster.folder(1), "lease.taken") == 2).await;
+    for shard in 0..2 {
+        timeout(PATIENCE, cluster.service.connected(shard)).await.expect("each range connects");
+    }
+    let two = cluster.start(2);
+    cluster.logs(2, "gateway.resumed").await;
+    // The other process passes the request on, and gets the click.
+    let sent =
+        cluster.client.post(format!("http://{}/hooks/ci", two.address)).header("X-Gitlab-Token", HOOK).body("{}");
+    let sent = sent.send().await.unwrap();
+    assert_eq!(sent.status(), 202, "{}", sent.text().await.unwrap());
+    let said = || cluster.service.messages(channel).into_iter().rev().find(|message| !message.components.is_empty());
+    let end = Instant::now() + PATIENCE;
+    let asked = loop {
+        if let Some(asked) = said() {
+            break asked;
+        }
+        let heard = cluster.service.messages(channel);
+        assert!(Instant::now() < end, "it asks: {heard:?}\n{}", log(&cluster.folder(1)));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let approve = asked.components[0]["components"][0]["custom_id"].as_str().unwrap().to_owned();
+    let press = Interact::Component(asked.id, approve, Vec::new());
+    cluster.service.interacts(chloe, channel, press).expect("a known member and channel");
+    let rolled =
+        || cluster.service.messages(channel).iter().any(|message| message.content.contains("The dice have fallen"));
+    until("the call runs", rolled).await;
+    assert_eq!((count(&cluster.folder(1), "gate.decided"), count(&cluster.folder(2), "gate.decided")), (1, 0));
+    assert_eq!(cluster.service.doubled(), 0);
+    cluster.end(vec![one, two]).await;
 }
 
 #[tokio::test]

@@ -37,9 +37,13 @@ mod ranges;
 
 mod rows;
 
+mod scale;
+
 #[cfg(feature = "redis-sentinel")]
 mod sentinel;
 
 mod server;
+
+mod six;
 
 mod support;

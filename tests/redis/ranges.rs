@@ -39,23 +39,30 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(3);
 const THINKING: Duration = Duration::from_secs(4);
 
 /// One server of Redis, one service with several shards, and the folders of processes.
-struct World {
-    server: Server,
-    service: Service,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) service: Service,
     model: DemoModel,
     dir: TempDir,
     ada: UserId,
     /// One channel of each guild.
     places: Vec<ChannelId>,
+    /// The address of another server for the processes; `None`: the one of this world.
+    pub(crate) url: Option<String>,
 }
 
 impl World {
     async fn new(thinking: Duration) -> Self {
+        Self::of(thinking, SHARDS).await
+    }
+
+    /// Starts a service with this many shards.
+    pub(crate) async fn of(thinking: Duration, shards: u32) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut options = Options {
             seed: Seed::many(GUILDS, 1),
-            shards: SHARDS,
-            max_concurrency: SHARDS,
+            shards,
+            max_concurrency: shards,
             ..Options::new(Arc::new(|| SystemClock.now().0))
         };
         let plenty = (100_000, Duration::from_secs(1));
@@ -67,10 +74,10 @@ impl World {
         let places: Vec<_> = service.channels().iter().map(|channel| channel.id).collect();
         assert_eq!(places.len(), GUILDS as usize);
         let model = DemoModel::start(thinking).await.unwrap();
-        Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, places }
+        Self { server: Server::start(), service, model, dir: TempDir::new().unwrap(), ada, places, url: None }
     }
 
-    fn variables(&self, ranges: u32) -> Vec<(&'static str, String)> {
+    pub(crate) fn variables(&self, ranges: u32) -> Vec<(&'static str, String)> {
         let more = [
             ("RATE_LIMIT_COUNT", "100000".to_owned()),
             ("TOKEN_RATE_LIMIT_COUNT", "100000000".to_owned()),
@@ -80,11 +87,19 @@ impl World {
             ("STAFFAI_CATCH_UP__PER_CHANNEL", "1000".to_owned()),
             ("STAFFAI_CLUSTER__RANGES", ranges.to_string()),
         ];
-        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).collect()
+        let url = self.url.clone().map(|url| ("REDIS_URL", url));
+        bot_on(&self.server, &self.service, &self.model).into_iter().chain(more).chain(url).collect()
+    }
+
+    /// Starts a process that reaches the server at this address.
+    pub(crate) fn start_at(&self, name: &str, number: u8, ranges: u32, url: String) -> Process {
+        let mut variables = self.variables(ranges);
+        variables.push(("REDIS_URL", url));
+        Process::start(&self.folder(name), number, &variables)
     }
 
     /// Starts a process of a division with the name of its folder.
-    fn start(&self, name: &str, number: u8, ranges: u32) -> Process {
+    pub(crate) fn start(&self, name: &str, number: u8, ranges: u32) -> Process {
         Process::start(&self.folder(name), number, &self.variables(ranges))
     }
 
@@ -105,7 +120,7 @@ impl World {
     }
 
     /// Returns the number of lines of an event in the log of a process.
-    fn count(&self, name: &str, event: &str) -> usize {
+    pub(crate) fn count(&self, name: &str, event: &str) -> usize {
         count(&self.folder(name), event)
     }
 
@@ -121,8 +136,16 @@ impl World {
         line.get("range").and_then(Value::as_str).map(str::to_owned)
     }
 
+    /// The same; `None` if the command fails.
+    pub(crate) fn tells_cluster(&self) -> Option<String> {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("cluster").env_clear().envs(self.variables(2)).current_dir(self.dir.path());
+        let done = command.output().unwrap();
+        done.status.success().then(|| String::from_utf8(done.stdout).unwrap())
+    }
+
     /// Returns what `staffai cluster` prints.
-    fn cluster(&self) -> String {
+    pub(crate) fn cluster(&self) -> String {
         output(self.dir.path(), &self.variables(2), &["cluster"])
     }
 
@@ -131,12 +154,12 @@ impl World {
     }
 
     /// Asks a question in each guild.
-    fn asks_everywhere(&self, text: &str) -> Vec<MessageId> {
+    pub(crate) fn asks_everywhere(&self, text: &str) -> Vec<MessageId> {
         self.places.iter().map(|place| self.asks(*place, text)).collect()
     }
 
     /// Returns the number of answers to each question, and the time of the first in milliseconds after the question.
-    fn answers(&self) -> HashMap<MessageId, (usize, u64)> {
+    pub(crate) fn answers(&self) -> HashMap<MessageId, (usize, u64)> {
         answers(&self.service, &self.places)
     }
 
@@ -149,14 +172,14 @@ impl World {
     }
 
     /// Checks that each question of the whole test has exactly one answer.
-    fn each_once(&self) {
+    pub(crate) fn each_once(&self) {
         let answers = self.answers();
         let wrong: Vec<_> = answers.iter().filter(|(_, (times, _))| *times != 1).collect();
         assert!(wrong.is_empty(), "{wrong:?}");
         assert_eq!(self.service.doubled(), 0);
     }
 
-    async fn end(self) {
+    pub(crate) async fn end(self) {
         self.service.stop().await;
         self.model.stop().await;
     }
@@ -180,13 +203,13 @@ fn answers(service: &Service, places: &[ChannelId]) -> HashMap<MessageId, (usize
 }
 
 /// Mentions in all guilds in turn, until it ends.
-struct Load {
+pub(crate) struct Load {
     over: Arc<AtomicBool>,
     asking: tokio::task::JoinHandle<Vec<MessageId>>,
 }
 
 impl Load {
-    fn begin(world: &World) -> Self {
+    pub(crate) fn begin(world: &World) -> Self {
         let over = Arc::new(AtomicBool::new(false));
         let (stop, service, places, ada) = (Arc::clone(&over), world.service.clone(), world.places.clone(), world.ada);
         let asking = tokio::spawn(async move {
@@ -205,7 +228,7 @@ impl Load {
     }
 
     /// Ends it and checks that each mention is answered once. Returns the time until an answer in milliseconds, sorted.
-    async fn end(self, world: &World) -> Vec<u64> {
+    pub(crate) async fn end(self, world: &World) -> Vec<u64> {
         self.over.store(true, Ordering::Relaxed);
         let asked = self.asking.await.unwrap();
         world.all_answered(&asked).await;
@@ -343,13 +366,84 @@ async fn a_division_follows_another_one_and_takes_up_each_open_turn_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_range_without_a_process_is_visible() {
+async fn one_process_takes_the_ranges_of_another_one_beside_its_own_and_gives_one_to_a_newcomer() {
     let world = World::new(Duration::ZERO).await;
     let one = world.start("one", 57, 2);
+    until("it takes both ranges", || world.count("one", "lease.taken") == 2).await;
+    for shard in 0..SHARDS {
+        world.service.connected(shard).await;
+    }
+    let load = Load::begin(&world);
+    let two = world.start("two", 58, 2);
+    until("it is given one", || world.count("two", "lease.taken") == 1).await;
+    until("its sessions go on there", || world.count("two", "gateway.resumed") >= 2).await;
+    assert_eq!(world.count("one", "lease.given"), 1);
+    assert_eq!(world.range("two").as_deref(), Some("1/2"), "the first range stays");
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().json::<Value>().await.unwrap();
+    assert_eq!(ready["range"], "0/2", "{ready}");
+    tokio::time::sleep(SERVES).await;
+    two.signal(Signal::KILL);
+    let killed = Instant::now();
+    until("it takes the range back", || world.count("one", "lease.taken") == 3).await;
+    let taken = killed.elapsed();
+    assert!(taken < TAKEOVER_MAX, "{taken:?}");
+    until("its sessions go on", || world.count("one", "gateway.resumed") >= 2).await;
+    let three = world.start("three", 59, 2);
+    until("it is given one", || world.count("three", "lease.taken") == 1).await;
+    until("its sessions go on there", || world.count("three", "gateway.resumed") >= 2).await;
+    tokio::time::sleep(SERVES).await;
+    let times = load.end(&world).await;
+    println!(
+        "given, killed, given: {} mentions, taken over after {} ms, answered after {} ms (99 %), {} ms (all)",
+        times.len(),
+        taken.as_millis(),
+        quantile(&times, 990),
+        times[times.len() - 1]
+    );
+    assert!(world.cluster().contains("moves: 3"), "{}", world.cluster());
+    assert_eq!((world.count("one", "lease.lost"), world.count("one", "store.fenced")), (0, 0));
+    let stats = world.service.stats();
+    assert_eq!((stats.identifies, stats.identifies_refused), (u64::from(SHARDS), 0), "sessions were resumed");
+    drop((one, three));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn open_turns_of_a_range_are_finished_before_it_is_given_away() {
+    let world = World::new(THINKING).await;
+    let one = world.start("one", 60, 2);
+    until("it takes both ranges", || world.count("one", "lease.taken") == 2).await;
+    for shard in 0..SHARDS {
+        world.service.connected(shard).await;
+    }
+    let first = world.asks_everywhere("which way to the harbour");
+    until("it has all of them", || world.count("one", "turn.accepted") == first.len()).await;
+    let two = world.start("two", 61, 2);
+    until("its shards of that range are stopped", || world.cluster().contains("standby")).await;
+    // The range that moves is deaf until its turns are finished; its next owner reads what was asked meanwhile.
+    let second = world.asks_everywhere("and back");
+    until("it is given one", || world.count("two", "lease.taken") == 1).await;
+    let replied = world.count("one", "turn.replied");
+    assert!(replied >= first.len() / 2, "the turns of the range are finished: {replied}");
+    let all: Vec<_> = first.into_iter().chain(second).collect();
+    world.all_answered(&all).await;
+    world.each_once();
+    assert_eq!(world.count("two", "turn.resumed"), 0, "it had no open turn to take up");
+    drop((one, two));
+    world.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ranges_without_a_process_are_visible() {
+    let world = World::new(Duration::ZERO).await;
+    let one = world.start("one", 62, 2);
     world.service.connected(0).await;
-    until("it is shown", || {
+    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().text().await.unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&ready).unwrap()["range"], "0/2", "{ready}");
+    let two = world.start("two", 63, 2);
+    until("each has a process", || {
         let told = world.cluster();
-        told.contains("ranges: 2, without a process: 1") && told.contains("  1/2  no process")
+        told.contains("ranges: 2, without a process: 0") && told.matches("  active").count() == 2
     })
     .await;
     let metrics = async || reqwest::get(format!("http://{}/metrics", one.address)).await.unwrap().text().await.unwrap();
@@ -358,15 +452,17 @@ async fn a_range_without_a_process_is_visible() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(PATIENCE, shown("staffai_ranges_free 1")).await.unwrap();
-    let ready = reqwest::get(format!("http://{}/readyz", one.address)).await.unwrap().text().await.unwrap();
-    assert_eq!(serde_json::from_str::<Value>(&ready).unwrap()["range"], "0/2", "{ready}");
-    let two = world.start("two", 58, 2);
-    until("each has a process", || world.cluster().contains("ranges: 2, without a process: 0")).await;
     timeout(PATIENCE, shown("staffai_ranges_free 0")).await.unwrap();
     let log = log(&world.folder("one"));
     let ready = log.lines().find(|line| line.contains("gateway.ready")).unwrap();
     assert!(ready.contains("\"range\":\"0/2\""), "{ready}");
+    two.signal(Signal::KILL);
+    one.signal(Signal::STOP);
+    until("they are shown", || {
+        let told = world.cluster();
+        told.contains("ranges: 2, without a process: 2") && told.contains("  1/2  no process")
+    })
+    .await;
     drop((one, two));
     world.end().await;
 }

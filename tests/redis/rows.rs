@@ -59,6 +59,11 @@ impl Process {
         kill_process(pid, signal).unwrap();
     }
 
+    /// True if it ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end, and returns its exit code; `None` if a signal ended it.
     pub async fn ended(&mut self) -> Option<i32> {
         let until = Instant::now() + TIMEOUT;

@@ -12,7 +12,9 @@
 //! each click, so a click that arrives twice decides once.
 
 mod clicks;
+mod loading;
 mod messages;
+mod passing;
 mod tasks;
 
 use std::collections::HashMap;
@@ -32,18 +34,17 @@ use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::toolbox::Toolbox;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use domain::gate::overview::GatesOverview;
-use domain::gate::{ApprovalDecision, Case, Choice, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
+use domain::gate::{ApprovalDecision, Case, Choice, Click, ClickRefusal, Gate, GateId, OPEN_MAX, TASKS_MAX};
 use domain::happening::Happening;
 use domain::ids::{Door, MessageId, Timestamp};
 use domain::keys;
 use domain::ownership::Range;
-use domain::unquoted::unquoted;
 use ports::shares::Shares;
-use ports::{Clock, Origin, Scanned, Store, Write};
-use telemetry::events::STORE_CORRUPT;
+use ports::{Clock, Origin, Store, Write};
 
 /// The interval at which expired gates are closed and unposted questions are retried.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -68,6 +69,10 @@ pub enum ApprovalsEvent {
     Recorded(Box<Recorded>, Option<bool>),
     /// The task of a server was polled.
     Polled(GateId, Polled),
+    /// Clicks on gates of this process that arrived at other processes.
+    Passed(Vec<Click>),
+    /// A click on a gate that this process lacks was passed on; the click, if no other process took it.
+    Unclaimed(Option<Box<Clicked>>),
 }
 
 /// The reason why a question is not posted.
@@ -108,6 +113,8 @@ pub struct Approvals {
     /// The ranges of turns that other processes took over. Their gates belong to the owner: this process neither edits
     /// their questions nor responds to clicks.
     pub fenced: watch::Receiver<Vec<Range>>,
+    /// The ranges of this process: a click may arrive at the process of another range than its gate.
+    pub ranges: OwnRanges,
 }
 
 /// The state of approvals.
@@ -198,6 +205,11 @@ impl Actor for Approvals {
         match message {
             ApprovalsMsg::Ask(waiting) => self.take(ctx, state, *waiting),
             ApprovalsMsg::Gone(waiting) => self.gone(ctx, state, *waiting),
+            ApprovalsMsg::Moved(gate) => {
+                state.open.remove(&gate);
+                state.closed.remove(&gate);
+                self.count(state);
+            }
             ApprovalsMsg::List(reply) => {
                 let mut gates: Vec<Gate> = state.open.values().map(|open| open.case.gate.clone()).collect();
                 gates.sort_by(|one, other| (one.expires_at, &one.id).cmp(&(other.expires_at, &other.id)));
@@ -229,6 +241,8 @@ impl Actor for Approvals {
             ApprovalsEvent::Claimed(..)
             | ApprovalsEvent::Recorded(..)
             | ApprovalsEvent::Posted(..)
+            | ApprovalsEvent::Passed(..)
+            | ApprovalsEvent::Unclaimed(..)
             | ApprovalsEvent::Polled(..) => Origin::Outside(None),
             ApprovalsEvent::Loaded(..) | ApprovalsEvent::Look => Origin::Own,
         }
@@ -267,61 +281,30 @@ impl Actor for Approvals {
                 }
                 self.look(ctx, state);
                 self.poll_due(ctx, state);
+                self.read_passed(ctx, state);
                 ctx.after(LOOK_EVERY, ApprovalsEvent::Look);
             }
             ApprovalsEvent::Posted(gate, result) => self.posted(ctx, state, &gate, result),
             ApprovalsEvent::Claimed(clicked) if state.awaits(&clicked.click.gate) => state.early.push(*clicked),
             ApprovalsEvent::Claimed(clicked) => self.decide(ctx, state, *clicked),
             ApprovalsEvent::Recorded(recorded, known) => self.recorded(ctx, state, *recorded, known),
+            ApprovalsEvent::Passed(clicks) => {
+                for click in clicks {
+                    self.claim(ctx, state, Clicked::passed(click));
+                }
+            }
+            ApprovalsEvent::Unclaimed(clicked) => {
+                if let Some(clicked) = clicked {
+                    self.claim(ctx, state, *clicked);
+                }
+            }
             ApprovalsEvent::Polled(gate, polled) => self.polled(ctx, state, &gate, polled),
         }
         Ok(())
     }
 }
 
-/// Reads a stored allowance. An unreadable one is logged and allows nothing.
-fn allowance((key, text): &(String, String)) -> Option<Allowance> {
-    let read = serde_json::from_str(text).map_err(|error| {
-        let error = unquoted(&error.to_string());
-        tracing::error!(event = STORE_CORRUPT, key, error, "an allowance cannot be read; it is skipped");
-    });
-    read.ok()
-}
-
 impl Approvals {
-    /// Loads the state of an earlier process.
-    fn load(&self, ctx: &mut ActorContext<Approvals>) {
-        let (journal, store, audit) = (self.journal.clone(), Arc::clone(&self.store), Arc::clone(&self.audit));
-        ctx.task(
-            async move {
-                let _ = tokio::time::timeout(RECORD_TIMEOUT, audit.load()).await;
-                let scan = store.scan(keys::ALLOWANCE_PREFIX, ALLOWANCES_MAX);
-                let scanned = tokio::time::timeout(RECORD_TIMEOUT, scan).await.map(Scanned::into_parts);
-                let stored = scanned.ok().filter(|(stored, complete)| *complete || stored.len() >= ALLOWANCES_MAX);
-                let allowances = stored.map(|(stored, _)| stored.iter().filter_map(allowance).collect());
-                let waiting = journal.call(JournalMsg::Waiting, RECORD_TIMEOUT).await.ok();
-                ApprovalsEvent::Loaded(waiting, allowances)
-            },
-            |_| ApprovalsEvent::Loaded(None, None),
-        );
-    }
-
-    /// Adds the allowances of an earlier process, except those withdrawn meanwhile. Applies only the first load: a later
-    /// one could restore an allowance that was withdrawn since.
-    fn adopt(&self, state: &mut ApprovalsState, allowances: Vec<Allowance>) {
-        if std::mem::replace(&mut state.allowed, true) {
-            return;
-        }
-        let now = self.clock.now();
-        let withdrawn = std::mem::take(&mut state.withdrawn);
-        let is_gone = |known: &Allowance| withdrawn.iter().any(|which| which.takes_back(known));
-        let (gone, held): (Vec<_>, Vec<_>) = allowances.into_iter().partition(is_gone);
-        for allowance in held {
-            self.allowances.add(allowance, now);
-        }
-        drop(self.store.write(Self::forget(&gone)));
-    }
-
     /// Adds a pending gate of a turn. A known gate stays unchanged.
     fn take(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;

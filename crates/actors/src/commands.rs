@@ -53,6 +53,7 @@ use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::restricted::Restricted;
 use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
@@ -107,6 +108,8 @@ pub struct CommandParts {
     pub vitals: Arc<dyn Vitals>,
     /// The doors whose platforms need a registration of the commands.
     pub registers: Vec<Door>,
+    /// The ranges of this process: only the one with the first range registers the commands.
+    pub ranges: OwnRanges,
     /// The outboxes for answers.
     pub ways: Ways,
     /// The journal, which owns open turns.
@@ -375,7 +378,7 @@ impl Commands {
     }
 
     /// Registers the commands of the current settings, unless they equal the last registration.
-    fn register(&self, ctx: &mut ActorContext<Commands>, state: &CommandsState) {
+    fn register(&self, ctx: &mut ActorContext<Commands>, state: &mut CommandsState) {
         let running = self.parts.basics.live.now();
         let at_any = |holds: fn(&TriageRules) -> bool| {
             self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds)
@@ -386,6 +389,11 @@ impl Commands {
             served: self.parts.served(),
             direct: at_any(|rules| rules.direct_messages),
         });
+        if !self.parts.ranges.now().is_first() {
+            // The next process with the first range may be of another version.
+            state.offered = None;
+            return ctx.after(LOOK_EVERY, CommandsEvent::Register);
+        }
         if state.offered.as_ref() == Some(&specs) {
             return ctx.after(LOOK_EVERY, CommandsEvent::Register);
         }

@@ -17,9 +17,9 @@ use crate::messages::identify_queue::IdentifyQueueMsg;
 use crate::observation::board::Board;
 use crate::runtime::handle::{Handle, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::own_ranges::OwnRanges;
 use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
-use domain::ownership::Portion;
 use domain::restart::Backoff;
 use ports::{Advice, Dice, Peers, Shard, ShardedSource, SourceError};
 use telemetry::events::{GATEWAY_CLOSED, GATEWAY_IDENTIFY};
@@ -58,8 +58,8 @@ pub struct IdentifyQueue {
     pub source: Arc<dyn ShardedSource>,
     /// The number of shards; `None` follows the advice.
     pub shards: Option<u32>,
-    /// The portion of the shards that this process connects.
-    pub portion: Portion,
+    /// The ranges of this process, for the number into which the work is divided.
+    pub ranges: OwnRanges,
     /// The other processes, if the work is divided.
     pub peers: Option<Arc<dyn Peers>>,
     /// The supervisor that starts the shards.
@@ -165,7 +165,7 @@ impl IdentifyQueue {
     /// Starts the shards once their number is certain.
     fn agree(&self, ctx: &mut ActorContext<IdentifyQueue>, state: &mut IdentifyQueueState) {
         let Some(advice) = state.advice else { return };
-        let total = self.portion.whole_shards(self.shards.unwrap_or(advice.shards));
+        let total = self.ranges.now().whole_shards(self.shards.unwrap_or(advice.shards));
         let Some(peers) = self.peers.clone() else { return self.start_shards(ctx, state, total) };
         ctx.task(async move { IdentifyQueueEvent::Agreed(peers.agree_on_shards(total).await) }, |panic| {
             IdentifyQueueEvent::Agreed(Err(panic))

@@ -41,6 +41,7 @@ mod fencing;
 mod memory;
 mod offering;
 mod parking;
+mod ranges;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,6 +103,8 @@ pub enum JournalEvent {
     Unreadable(String),
     /// A parked turn was recorded.
     Parked(ParkedNow),
+    /// The records of a further portion were loaded, or a part of them.
+    Adopted(Scanned<Vec<Adopted>>, Reply<()>),
     /// Another process took over some turns of this process.
     Fenced,
     /// Deadlines are due for a check.
@@ -312,6 +315,7 @@ impl Actor for Journal {
             JournalEvent::LookedUp(found) => self.looked_up(ctx, state, found),
             JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalEvent::Parked(parked) => self.parked(ctx, state, parked),
+            JournalEvent::Adopted(records, reply) => self.adopted(state, records, reply),
             JournalEvent::Fenced => self.fenced(state),
             JournalEvent::Sweep => {
                 self.sweep(state);
@@ -348,6 +352,9 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
         | JournalMsg::ActorRecovered(_)
         | JournalMsg::Drain
         | JournalMsg::Left(_)
+        | JournalMsg::Adopt(_)
+        | JournalMsg::LeftOf(..)
+        | JournalMsg::Leave(..)
         | JournalMsg::TellWhenClosed(..) => None,
     }
 }
@@ -398,6 +405,15 @@ impl Journal {
                 // The caller may have stopped waiting.
                 let _ = reply.send(RemainingWork { open: state.open.len(), undelivered });
             }
+            JournalMsg::Adopt(reply) => self.adopt(ctx, reply),
+            JournalMsg::LeftOf(portion, reply) => {
+                // The caller may have stopped waiting.
+                let _ = reply.send(self.left_of(state, portion));
+            }
+            JournalMsg::Leave(portion, reply) => {
+                self.leave(state, portion);
+                let _ = reply.send(());
+            }
             // If the turn is not open, the reply is dropped here, which answers the caller.
             JournalMsg::TellWhenClosed(id, reply) => {
                 if let Some(entry) = state.open.get_mut(&id) {
@@ -430,6 +446,10 @@ impl Journal {
         if self.is_fenced(&turn) {
             self.observers.tell(&Happening::TurnFenced(&turn));
             return ctx.background(hold(receipt));
+        }
+        if !self.turns.owns(&turn) {
+            tracing::debug!(event = GATEWAY_DROPPED, reason = "of another range", turn = %turn.id, "message dropped");
+            return;
         }
         if !receipt.claim() {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "its sender stopped waiting", turn = %turn.id, "message dropped");

@@ -22,6 +22,7 @@ pub mod rate_limiter;
 pub mod receipt;
 pub mod restriction_sweeper;
 pub mod reusable_server;
+pub mod root;
 pub mod server_line;
 pub mod summaries;
 pub mod tool_cache;

@@ -33,6 +33,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::observers::Observers;
 use crate::outbox::Outboxes;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::own_ranges::OwnRanges;
 use crate::services::restricted::Restricted;
 use crate::services::running::Live;
 use domain::happening::{Happening, Lifted, RestrictionChange};
@@ -41,7 +42,7 @@ use domain::keys;
 use domain::notice::restriction as notice;
 use domain::notice::template::Filling;
 use domain::outgoing::{Outgoing, Part};
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use domain::restriction::Member;
 use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
 use domain::restriction::changes::LatestChanges;
@@ -91,7 +92,7 @@ pub struct RestrictionSweeper {
     /// The shared set of members with a record.
     pub restricted: Arc<Restricted>,
     /// The communities whose members this process restricts. The others have owners of their own.
-    pub portion: Portion,
+    pub ranges: OwnRanges,
 }
 
 /// The state of the sweeper.
@@ -106,6 +107,8 @@ pub struct SweeperState {
     /// The messages that arrived before the records were read; `None` afterwards.
     early: Option<Vec<Arc<Turn>>>,
     exchange: Exchange,
+    /// The ranges by which the records were divided last.
+    portions: Portions,
     /// The time of the last read of the records; `None` during a read.
     read_at: Option<Instant>,
     reading: bool,
@@ -130,6 +133,7 @@ impl Actor for RestrictionSweeper {
             endless: HashMap::new(),
             elsewhere: HashMap::new(),
             exchange: Exchange::default(),
+            portions: self.ranges.now(),
             early: Some(Vec::new()),
             read_at: None,
             reading: false,
@@ -180,6 +184,10 @@ impl Actor for RestrictionSweeper {
     ) -> Result<(), Crash> {
         match event {
             SweeperEvent::Sweep => {
+                let portions = self.ranges.now();
+                if std::mem::replace(&mut state.portions, portions) != portions {
+                    state.read_at = None;
+                }
                 self.read_again(ctx, state);
                 self.exchange(ctx, state);
                 self.act(ctx, state);
@@ -229,7 +237,8 @@ impl RestrictionSweeper {
         let duration = self.live.now().settings.restriction.duration;
         if let Some(records) = records {
             let Records { begun, complete, restricted, mut restricting, told, endless } = *records;
-            let is_own = |member: &Member| self.portion.has_guild(Some(&member.guild));
+            let portions = self.ranges.now();
+            let is_own = |member: &Member| portions.has_guild(Some(&member.guild));
             let (restricted, elsewhere) = restricted.into_iter().partition(|(member, _)| is_own(member));
             restricting.retain(is_own);
             let before = |(member, until): (Member, Timestamp)| {

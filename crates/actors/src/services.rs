@@ -24,6 +24,7 @@ pub mod ledger;
 pub mod links;
 pub(crate) mod locks;
 pub mod long_results;
+pub mod own_ranges;
 pub mod preferences;
 pub mod prompt_sections;
 pub mod recorded;

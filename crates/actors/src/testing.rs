@@ -24,7 +24,7 @@ use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
-use domain::ownership::Range;
+use domain::ownership::Portions;
 use domain::people::Linked;
 use domain::prompt::Prompts;
 use domain::reply::Schema;
@@ -40,7 +40,7 @@ use store::turns::StoredTurns;
 
 /// The records of a process that owns all turns of [`DOOR`].
 pub fn turns(store: &Arc<MemoryStore>) -> Arc<dyn Turns> {
-    Arc::new(StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]))
+    Arc::new(StoredTurns::new(Arc::clone(store) as _, vec![DOOR], Portions::WHOLE))
 }
 
 // === A small tree ===

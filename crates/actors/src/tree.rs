@@ -228,10 +228,10 @@ pub static TREE: TreeRow = TreeRow {
     backoff: QUICK,
     intensity: Intensity { restarts: 5, period: Duration::from_secs(60) },
     handler_timeout: BRANCH_HANDLER_TIMEOUT,
-    // The root has no supervisor, and handles only the ends of its children.
+    // The root has no supervisor.
     on_hang: OnHang::Log,
     stop_timeout: Duration::from_secs(10),
-    mailbox: Mailbox::NONE,
+    mailbox: mailbox::ROOT,
     runs: Runs::InEachRange,
     holds: None,
     children: &[

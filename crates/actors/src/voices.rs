@@ -1,7 +1,7 @@
 //! voices: joins and leaves voice channels, and keeps which members agreed to be heard.
 //!
 //! Supervised by: staffai (permanent). Its children, one for each community with a call, are permanent.
-//! Receives: requests of commands, the ends of calls.
+//! Receives: requests of commands, the ends of calls, changes of the ranges of this process from the app.
 //! Sends: notices to the outbox.
 //! A restart loses: the calls below it, and the consents: the bot leaves its channels, and members have it join again.
 
@@ -18,6 +18,7 @@ use crate::messages::voices::VoicesMsg;
 use crate::runtime::handle::Handle;
 use crate::runtime::shrink;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use crate::services::own_ranges::OwnRanges;
 use crate::tree::{Scope, TreeRow};
 use crate::voice::{Call, Voice, VoiceParts, post};
 use domain::caller::Caller;
@@ -36,6 +37,8 @@ pub struct Voices {
     pub template: &'static TreeRow,
     /// The services of calls.
     pub parts: Arc<VoiceParts>,
+    /// The ranges of this process, which has the calls in their communities.
+    pub ranges: OwnRanges,
 }
 
 /// The state of the supervisor.
@@ -75,6 +78,14 @@ impl Actor for Voices {
             }
             VoicesMsg::Listen { guild, caller, channel, on, reply } => {
                 let _ = reply.send(self.listen(ctx, state, (&guild, channel), *caller, on));
+            }
+            VoicesMsg::Follow => {
+                let portions = self.ranges.now();
+                let gone: Vec<_> =
+                    state.calls.keys().filter(|guild| !portions.has_guild(Some(guild))).cloned().collect();
+                for guild in gone {
+                    self.end(ctx, state, &guild).await;
+                }
             }
             VoicesMsg::Ended(guild) => {
                 self.end(ctx, state, &guild).await;

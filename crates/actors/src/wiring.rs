@@ -4,6 +4,7 @@
 mod doors;
 mod handles;
 pub mod parts;
+mod ranges;
 mod root;
 mod tools;
 
@@ -15,6 +16,7 @@ use tokio::time::Instant;
 
 pub use self::handles::Handles;
 use self::parts::Parts;
+pub use self::ranges::RangeMover;
 use self::root::Root;
 use crate::commands::{CommandParts, Commands};
 use crate::config_watcher::ConfigWatcher;
@@ -37,13 +39,15 @@ use crate::reporter::Reporter;
 use crate::restriction_sweeper::RestrictionSweeper;
 use crate::runtime::supervisor::{self, ChildSpec, Crash, Shared};
 use crate::services::in_flight::InFlight;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::restricted::Restricted;
 use crate::summaries::{Summaries, SummaryParts};
 use crate::tool_cache::Remembered;
-use crate::tree::{ActorKind, Name, TREE, TreeRow};
+use crate::tree::{ActorKind, Name, Runs, TREE, TreeRow};
 use crate::turn::ATTACHMENT_KIB_MAX;
 use crate::turn::parts::{FileServices, Readers, SharedState, ToolServices, TurnParts};
 use domain::happening::ActorChange;
+use ports::Turns;
 use ports::shares::Shares;
 
 /// The result of a drain.
@@ -61,6 +65,8 @@ pub struct Tree {
     in_flight: Arc<InFlight>,
     board: Arc<Board>,
     observers: Observers,
+    ranges: OwnRanges,
+    turns: Arc<dyn Turns>,
     root: ractor::ActorCell,
     ended: JoinHandle<()>,
 }
@@ -89,8 +95,9 @@ impl Tree {
             }),
         });
         let children = wiring.children(&TREE);
-        let (root, ended) = supervisor::start_root(&TREE, &handles.root, Root, children, shared).await?;
-        Ok(Self { handles, in_flight, board, observers, root, ended })
+        let (ranges, turns) = (wiring.parts.process.ranges.clone(), Arc::clone(&wiring.parts.records.turns));
+        let (root, ended) = supervisor::start_root(&TREE, &handles.root, wiring.root(), children, shared).await?;
+        Ok(Self { handles, in_flight, board, observers, ranges, turns, root, ended })
     }
 
     /// Waits until the root ends, which happens only if it gives up.
@@ -183,7 +190,7 @@ impl Wiring {
 
     /// Returns the initial children of a row.
     fn children(&self, row: &'static TreeRow) -> Vec<ChildSpec> {
-        let here = row.children.iter().filter(|row| row.runs.is_for(self.parts.process.portion));
+        let here = row.children.iter().filter(|row| row.runs.is_for(self.parts.process.ranges.now()));
         here.flat_map(|row| self.initial(row)).collect()
     }
 
@@ -223,7 +230,7 @@ impl Wiring {
             ..
         } = &self.handles;
         let only = match row.kind {
-            ActorKind::Root => ChildSpec::new(row, root, Root, below),
+            ActorKind::Root => ChildSpec::new(row, root, self.root(), below),
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
             ActorKind::Listener => return self.listeners(row),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
@@ -274,6 +281,11 @@ impl Wiring {
         vec![only]
     }
 
+    fn root(&self) -> Root {
+        let first = TREE.children.iter().filter(|row| row.runs == Runs::InFirstRange);
+        Root { ranges: self.parts.process.ranges.clone(), first: first.flat_map(|row| self.initial(row)).collect() }
+    }
+
     fn ops(&self) -> Ops {
         Ops {
             listener: Arc::clone(&self.parts.pages.listener),
@@ -316,7 +328,7 @@ impl Wiring {
 
     fn restriction_sweeper(&self) -> RestrictionSweeper {
         RestrictionSweeper {
-            portion: self.parts.process.portion,
+            ranges: self.parts.process.ranges.clone(),
             restricted: Arc::clone(&self.restricted),
             store: Arc::clone(&self.parts.basics.store),
             clock: Arc::clone(&self.parts.basics.clock),
@@ -367,7 +379,8 @@ impl Wiring {
             basics: parts.basics.clone(),
             home: parts.doors.home.clone(),
             vitals: Arc::clone(&parts.pages.vitals),
-            registers: parts.doors.all.names(|door| door.registers_commands && parts.process.portion.is_first()),
+            registers: parts.doors.all.names(|door| door.registers_commands),
+            ranges: parts.process.ranges.clone(),
             ways: self.ways(),
             journal: self.handles.journal.clone(),
             rate_limiter: self.handles.rate_limiter.clone(),

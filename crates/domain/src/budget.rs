@@ -46,6 +46,18 @@ impl RequestBudget {
         Self { counts_until: vec![Duration::ZERO; per_second], blocked_until: Duration::ZERO }
     }
 
+    /// Changes the budget. A smaller one drops the permits that are free first.
+    pub fn resize(&mut self, per_second: u32) {
+        let per_second = per_second.min(MAX_PER_SECOND) as usize;
+        if per_second == self.counts_until.len() {
+            return;
+        }
+        if per_second < self.counts_until.len() {
+            self.counts_until.sort_unstable_by(|one, other| other.cmp(one));
+        }
+        self.counts_until.resize(per_second, Duration::ZERO);
+    }
+
     /// Takes a permit for one request. The caller must report its answer, or that there will be none, to
     /// [`Self::answered`].
     ///
@@ -75,10 +87,12 @@ impl RequestBudget {
 
     /// Records that the request was answered at `now`, or ended without an answer.
     pub fn answered(&mut self, ticket: Ticket, now: Duration) {
+        // After a change of the budget, a slot may have moved: its permit counts without an answer.
         if let Some((place, until)) = ticket.taken
-            && self.counts_until[place] == until
+            && let Some(slot) = self.counts_until.get_mut(place)
+            && *slot == until
         {
-            self.counts_until[place] = until.min(now + WINDOW);
+            *slot = until.min(now + WINDOW);
         }
     }
 

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Door;
-use crate::ownership::{Range, Term};
+use crate::ownership::{Portions, Term};
 use crate::turn::{Custody, Lasts, Turn};
 
 /// The version of the record format that this program writes.
@@ -38,23 +38,16 @@ impl Record {
         Self { version: RECORD_VERSION, owner, custody }
     }
 
-    /// True if a process that owns these ranges resumes this open turn of the door: one of the ranges contains the
-    /// owner's range. If the owner's range is of another division, or there is no owner, the owner of the turn's
-    /// community resumes it, so exactly one range does.
+    /// True if a process with these portions of the work resumes this open turn of the door. Exactly one range has the
+    /// turns of a community, for any earlier owner.
     #[must_use]
-    pub fn is_within(&self, door: &Door, owned: &[Range]) -> bool {
+    pub fn is_within(&self, door: &Door, portions: Portions) -> bool {
         let guild = match &self.custody {
             Custody::Open(open) => open.turn.guild.as_deref(),
             Custody::Closed(_) => None,
         };
-        let owner = self.owner.as_ref().map(|term| &term.range);
-        if owner.is_some_and(|owner| owner.door() != door) {
-            return false;
-        }
-        owned.iter().filter(|range| range.door() == door).any(|range| match owner {
-            Some(owner) if range.is_of_one_division_with(owner) => range.contains(owner),
-            Some(_) | None => range.has_guild(guild),
-        })
+        let owner = self.owner.as_ref().map(|term| term.range.door());
+        owner.is_none_or(|owner| owner == door) && portions.has_guild(guild)
     }
 }
 
@@ -70,7 +63,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ownership::{FencingToken, Shards};
+    use crate::ownership::{FencingToken, Range, Shards};
     use crate::turn::OpenTurn;
 
     const DOOR: Door = Door::new("discord");
@@ -108,33 +101,19 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_taken_up_by_the_owner_of_its_range() {
-        let half = |first| Range::Shards(DOOR, Shards { first, last: first, of: 2 });
-        let other = Range::Door(Door::new("terminal"));
-        for guild in [None, Some(1 << 22), Some(2 << 22)] {
-            let record = open(guild, Some(half(0)));
-            assert!(record.is_within(&DOOR, &[half(0)]) && !record.is_within(&DOOR, &[half(1)]), "{guild:?}");
-            assert!(
-                record.is_within(&DOOR, &[Range::Door(DOOR)]) && !record.is_within(&DOOR, std::slice::from_ref(&other))
-            );
-            assert!(
-                open(guild, None).is_within(&DOOR, &[Range::Door(DOOR)]) && !open(guild, None).is_within(&DOOR, &[])
-            );
-        }
-    }
-
-    #[test]
-    fn a_record_of_another_division_is_taken_up_by_the_owner_of_its_community_alone() {
+    fn a_record_is_taken_up_by_the_owner_of_its_community_alone() {
         let part = |number, of| Range::Shards(DOOR, Shards { first: number, last: number, of });
-        let earlier = [None, Some(Range::Door(DOOR)), Some(part(1, 2)), Some(part(0, 4)), Some(part(6, 7))];
+        let earlier = [None, Some(Range::Door(DOOR)), Some(part(1, 2)), Some(part(0, 4)), Some(part(1, 3))];
         for owner in earlier {
             for guild in [None, Some(0), Some(1 << 22), Some(2 << 22), Some((5 << 22) + 9)] {
                 let record = open(guild, owner.clone());
-                let takers: Vec<u32> = (0..3).filter(|n| record.is_within(&DOOR, &[part(*n, 3)])).collect();
+                let taker = |number: &u32| record.is_within(&DOOR, Portions::none(3).with(*number));
                 let expected = u32::try_from((guild.unwrap_or(0) >> 22) % 3).unwrap();
-                assert_eq!(takers, [expected], "{owner:?} {guild:?}");
-                assert!(record.is_within(&DOOR, &[Range::Door(DOOR)]));
+                assert_eq!((0..3).filter(taker).collect::<Vec<_>>(), [expected], "{owner:?} {guild:?}");
+                assert!(record.is_within(&DOOR, Portions::WHOLE) && !record.is_within(&DOOR, Portions::none(3)));
             }
         }
+        let other = open(None, Some(Range::Door(Door::new("terminal"))));
+        assert!(!other.is_within(&DOOR, Portions::WHOLE));
     }
 }

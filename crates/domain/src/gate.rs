@@ -9,6 +9,8 @@ pub mod allowance;
 
 pub mod overview;
 
+pub mod passed;
+
 mod shown;
 mod subject;
 

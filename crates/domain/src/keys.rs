@@ -17,6 +17,7 @@ pub mod triggers;
 
 use std::time::Duration;
 
+use crate::gate::GateId;
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::key_part::{legacy, part};
 use crate::ownership::Range;
@@ -52,6 +53,15 @@ pub fn process(name: &str) -> String {
 
 /// The record of the format of the stored data.
 pub const FORMAT: &str = "staffai:format";
+
+/// The prefix of clicks on their way to another process.
+pub const CLICK_PREFIX: &str = "staffai:click:";
+
+/// Returns the key of a click on a gate that another process may have open: see [`crate::gate::passed`].
+#[must_use]
+pub fn click(gate: &GateId) -> String {
+    format!("{CLICK_PREFIX}{gate}")
+}
 
 /// The record of the lease: its holder, and a process that stands by.
 pub const LEASE: &str = "staffai:lease";

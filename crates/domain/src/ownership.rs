@@ -15,7 +15,7 @@ use crate::ids::Door;
 /// The most ranges into which a bot's work can be divided.
 pub const RANGES_MAX: u32 = 256;
 
-/// A range of turns with one owner at a time. A process owns at most one range of each door.
+/// A range of turns with one owner at a time.
 ///
 /// Tokens of two ranges are not comparable, even if the ranges overlap: before a door is divided in another way, the
 /// terms of the previous division must end.
@@ -87,7 +87,7 @@ impl Range {
     }
 }
 
-/// The portion of the bot's work that one process does: one range of each door.
+/// One portion of the bot's work: one range of each door.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Portion {
     /// The number of the range, from zero.
@@ -157,6 +157,129 @@ impl Portion {
         let of = if self.of == 0 { 1 } else { self.of };
         let least = if least == 0 { 1 } else { least };
         least.div_ceil(of).saturating_mul(of)
+    }
+}
+
+/// The portions of the bot's work that one process does. A process that does all of it, or a range of it, has one; it
+/// takes over further ranges of processes that end, and gives ranges to processes that start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portions {
+    /// The number of ranges.
+    pub of: u32,
+    /// One bit for each range of [`RANGES_MAX`].
+    held: [u64; 4],
+}
+
+const _: () = assert!(RANGES_MAX == 4 * u64::BITS);
+
+impl Portions {
+    /// The work of a process that does all of it.
+    pub const WHOLE: Self = Self { of: 1, held: [1, 0, 0, 0] };
+
+    /// Returns no portion of a division into `of` ranges, at most [`RANGES_MAX`].
+    #[must_use]
+    pub const fn none(of: u32) -> Self {
+        Self { of, held: [0; 4] }
+    }
+
+    /// Returns these portions and this one. A number outside of the division is ignored.
+    #[must_use]
+    pub const fn with(mut self, number: u32) -> Self {
+        if number < self.of && number < RANGES_MAX {
+            self.held[(number / u64::BITS) as usize] |= 1 << (number % u64::BITS);
+        }
+        self
+    }
+
+    /// Returns these portions without this one.
+    #[must_use]
+    pub const fn without(mut self, number: u32) -> Self {
+        if number < RANGES_MAX {
+            self.held[(number / u64::BITS) as usize] &= !(1 << (number % u64::BITS));
+        }
+        self
+    }
+
+    /// True if the range with this number is among them.
+    #[must_use]
+    pub const fn has(self, number: u32) -> bool {
+        number < RANGES_MAX && self.held[(number / u64::BITS) as usize] & 1 << (number % u64::BITS) != 0
+    }
+
+    /// Returns the number of these portions.
+    #[must_use]
+    pub fn count(self) -> u32 {
+        self.held.iter().map(|bits| bits.count_ones()).sum()
+    }
+
+    /// True if there is none.
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.count() == 0
+    }
+
+    /// Returns each portion, in the order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = Portion> {
+        (0..self.of).filter(move |number| self.has(*number)).map(move |number| Portion { number, of: self.of })
+    }
+
+    /// True if the work is not divided.
+    #[must_use]
+    pub const fn is_whole(self) -> bool {
+        self.of <= 1
+    }
+
+    /// True if the first range is among them: see [`Portion::is_first`].
+    #[must_use]
+    pub const fn is_first(self) -> bool {
+        self.has(0)
+    }
+
+    /// See [`Portion::whole_shards`].
+    #[must_use]
+    pub const fn whole_shards(self, least: u32) -> u32 {
+        Portion { number: 0, of: self.of }.whole_shards(least)
+    }
+
+    /// True if one of them owns the connection with this number.
+    #[must_use]
+    pub const fn has_shard(self, shard: u32) -> bool {
+        let of = if self.of == 0 { 1 } else { self.of };
+        self.has(shard % of)
+    }
+
+    /// True if one of them has the turns of this community.
+    #[must_use]
+    pub fn has_guild(self, guild: Option<&str>) -> bool {
+        self.has(Portion::of_guild(guild, self.of))
+    }
+
+    /// Returns the range of a door to which a turn of this community belongs, also if it is not among these.
+    #[must_use]
+    pub fn range_of(self, door: Door, guild: Option<&str>) -> Range {
+        Portion { number: Portion::of_guild(guild, self.of), of: self.of }.range(door)
+    }
+
+    /// Returns the names of the ranges, such as `0/2` or `0,2/4`; `None` if the work is not divided.
+    #[must_use]
+    pub fn range_name(self) -> Option<String> {
+        (!self.is_whole()).then(|| self.to_string())
+    }
+}
+
+impl From<Portion> for Portions {
+    fn from(portion: Portion) -> Self {
+        Self::none(portion.of).with(portion.number)
+    }
+}
+
+impl fmt::Display for Portions {
+    /// Writes the numbers and the number of ranges, such as `0,2/4`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, portion) in self.iter().enumerate() {
+            write!(f, "{}{}", if at == 0 { "" } else { "," }, portion.number)?;
+        }
+        write!(f, "/{}", self.of)
     }
 }
 
@@ -301,6 +424,21 @@ mod tests {
         for guild in [None, Some("T0123"), Some("")] {
             assert_eq!(Portion::of_guild(guild, 4), 0, "{guild:?}");
         }
+    }
+
+    #[test]
+    fn a_process_has_any_portions_of_one_division() {
+        let two = Portions::none(200).with(3).with(199).with(200);
+        assert_eq!((two.count(), two.to_string().as_str()), (2, "3,199/200"));
+        assert_eq!(two.iter().map(|portion| portion.number).collect::<Vec<_>>(), [3, 199]);
+        assert!(two.has_shard(3) && two.has_shard(403) && !two.has_shard(4) && !two.is_first());
+        assert!(two.has_guild(Some(&(199_u64 << 22).to_string())) && !two.has_guild(None));
+        assert_eq!(two.without(3).without(3), Portions::none(200).with(199));
+        assert!(two.without(3).without(199).is_empty());
+        let whole = Portions::from(Portion::WHOLE);
+        assert!(whole == Portions::WHOLE && whole.has_guild(Some("12345678901234")) && whole.has_shard(9));
+        assert_eq!(Portions::none(2).range_of(DOOR, Some(&(1_u64 << 22).to_string())), shards(1, 1, 2));
+        assert_eq!(Portions::WHOLE.range_of(DOOR, Some("1")), Range::Door(DOOR));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct ProcessDetails {
     pub address: String,
     /// The host and port at which other processes reach it; `None` if it takes no requests from them.
     pub reached_at: Option<String>,
+    /// The time for which its oldest turn waits for its start; zero if none waits, and for earlier versions.
+    pub lag: Duration,
 }
 
 /// A range of a divided bot, as the store has it.
@@ -41,6 +43,8 @@ pub struct HeldRange {
     pub holder: Option<String>,
     /// The time for which that process has held it.
     pub age: Duration,
+    /// The number of times that it moved to another process since the division began.
+    pub moves: u64,
 }
 
 /// The processes that share a store, and the division of their work.

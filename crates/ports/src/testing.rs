@@ -315,6 +315,10 @@ impl OwnedStore for MemoryStore {
         async {}.boxed()
     }
 
+    fn leave(&self, _ranges: Vec<Range>) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+
     fn token(&self, _range: &Range) -> FencingToken {
         FencingToken(1)
     }

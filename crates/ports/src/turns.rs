@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use super::{Scanned, Store, Unreadable, Write};
 use domain::custody::Record;
 use domain::ids::TurnId;
-use domain::ownership::{FencingToken, Range};
+use domain::ownership::{FencingToken, Portion, Range};
 use domain::turn::{ClosedTurn, OpenTurn, Turn};
 
 /// The pace at which a write is sent to the backend.
@@ -46,6 +46,10 @@ pub trait OwnedStore: Store {
 
     /// Resolves when the tokens are acquired or the store is degraded, at the latest after the store's own deadline.
     fn owned(&self) -> BoxFuture<'_, ()>;
+
+    /// Ends the ownership of these ranges after their last writes are durable, or refused, or failed. Later writes under
+    /// them are refused.
+    fn leave(&self, ranges: Vec<Range>) -> BoxFuture<'_, ()>;
 
     /// Returns the token of this process's writes about a range; [`FencingToken::NONE`] before it has one.
     fn token(&self, range: &Range) -> FencingToken;
@@ -91,6 +95,18 @@ pub trait Turns: Send + Sync {
 
     /// Returns the range whose owner writes about this turn; `None` for a turn without an owner.
     fn range_of(&self, turn: &Turn) -> Option<Range>;
+
+    /// True if this process may accept the turn: it owns its range, or the turn has no owner.
+    fn owns(&self, turn: &Turn) -> bool;
+
+    /// Takes ownership of a further portion of the turns. [`Self::adopt`] then reads its records.
+    fn take(&self, portion: Portion);
+
+    /// Accepts no further turns of this portion.
+    fn refuse(&self, portion: Portion);
+
+    /// Ends the ownership of this portion after its last write is durable.
+    fn leave(&self, portion: Portion) -> BoxFuture<'_, ()>;
 
     /// See [`OwnedStore::fenced`].
     fn fenced(&self) -> watch::Receiver<Vec<Range>>;

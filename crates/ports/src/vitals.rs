@@ -70,6 +70,11 @@ pub trait Vitals: Send + Sync {
         Tooling::default()
     }
 
+    /// Returns the time for which the oldest accepted turn has waited for its start: zero if none waits.
+    fn lag(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Returns the memory of this process in bytes. `None` if the system does not report it.
     fn memory(&self) -> Option<u64> {
         None

@@ -18,6 +18,7 @@ use ::store::turns::StoredTurns;
 use actors::door::{DoorRecord, Doors, Pacing, Source};
 use actors::observation::turn_events::TurnEvents;
 use actors::services::basics::Basics;
+use actors::services::own_ranges::OwnRanges;
 use actors::services::preferences::PreferenceKeeper;
 use actors::services::running::{DoorRules, LimitScope, Live, Running, Triggers};
 use actors::services::toolbox::Caller;
@@ -26,7 +27,7 @@ use actors::wiring::parts::{self, DoorParts, Observation, Pages, Parts, Records,
 use actors::wiring::{Handles, Tree};
 use domain::limits::Limits;
 use domain::limits::rules::LimitRules;
-use domain::ownership::{Portion, Range};
+use domain::ownership::Portions;
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::tool::catalogue::Offer;
@@ -86,7 +87,7 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         clock: Arc::clone(&clock),
         dice: Arc::clone(world) as Arc<dyn Dice>,
     };
-    let turns = StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]);
+    let turns = StoredTurns::new(Arc::clone(store) as _, vec![DOOR], Portions::WHOLE);
     let breaks = Chance::new(seed ^ world.elapsed(), Stream::Actors);
     Parts {
         tools: ToolParts {
@@ -114,7 +115,7 @@ fn parts(world: &Arc<World>, seed: u64, store: &Arc<Resilient<SimulatedBackend>>
         observation: Observation { events: TurnEvents::new(Vec::new(), clock), ..Observation::default() },
         process: parts::Process {
             files: Arc::new(Still),
-            portion: Portion::WHOLE,
+            ranges: OwnRanges::new(Portions::WHOLE),
             peers: None,
             faults: Arc::new(Breaks { world: Arc::clone(world), chance: breaks }),
             exit: Arc::new(watch::channel(None).0),

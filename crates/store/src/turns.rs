@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
 use domain::custody::{Record, has_owner};
 use domain::given::Given;
-use domain::ids::TurnId;
+use domain::ids::{Door, TurnId};
 use domain::keys;
-use domain::ownership::{Range, Term};
+use domain::ownership::{Portion, Portions, Range, Term};
 use domain::turn::{ClosedTurn, Custody, OpenTurn, Turn};
 use ports::{Adopted, OwnedStore, Pace, Scanned, StoreStatus, Stored, Turns, Unreadable, Write, WriteOutcome};
 
@@ -24,25 +25,38 @@ const RECORD_BYTES: usize = 1_024;
 /// The records of turns in a store.
 pub struct StoredTurns {
     store: Arc<dyn OwnedStore>,
-    /// The ranges that this process owns, one for each of its doors.
-    ranges: Vec<Range>,
+    /// The doors of this process.
+    doors: Vec<Door>,
+    /// The portions of their turns that this process owns.
+    portions: RwLock<Portions>,
 }
 
 impl StoredTurns {
-    /// Creates the records of these ranges, which this process owns from now on.
+    /// Creates the records of these portions of the turns of these doors, which this process owns from now on.
     #[must_use]
-    pub fn new(store: Arc<dyn OwnedStore>, ranges: Vec<Range>) -> Self {
-        store.own(ranges.clone());
-        Self { store, ranges }
+    pub fn new(store: Arc<dyn OwnedStore>, doors: Vec<Door>, portions: Portions) -> Self {
+        let turns = Self { store, doors, portions: RwLock::new(portions) };
+        turns.store.own(portions.iter().flat_map(|portion| turns.ranges(portion)).collect());
+        turns
+    }
+
+    fn portions(&self) -> Portions {
+        *self.portions.read()
+    }
+
+    /// Returns the ranges of a portion, one for each door.
+    fn ranges(&self, portion: Portion) -> Vec<Range> {
+        self.doors.iter().map(|door| portion.range(door.clone())).collect()
     }
 
     /// Returns the range whose owner writes about this turn, if any.
-    fn owner_of(&self, turn: &Turn) -> Option<&Range> {
-        self.ranges.iter().find(|range| *range.door() == turn.id.door).filter(|_| has_owner(turn))
+    fn owner_of(&self, turn: &Turn) -> Option<Range> {
+        let door = Some(&turn.id.door).filter(|door| self.doors.contains(door) && has_owner(turn))?;
+        Some(self.portions().range_of(door.clone(), turn.guild.as_deref()))
     }
 
     fn put(&self, turn: &Turn, custody: Custody) -> Write {
-        let term = |range: &Range| Term { range: range.clone(), token: self.store.token(range) };
+        let term = |range: Range| Term { token: self.store.token(&range), range };
         let (ttl, given) = match &custody {
             Custody::Open(open) => (life(open), turn.given.as_ref().map_or(0, Given::written_bytes)),
             Custody::Closed(_) => (keys::CLOSED_TURN_TTL, 0),
@@ -62,7 +76,7 @@ impl StoredTurns {
 
     fn write(&self, turn: &Turn, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
         if let Some(range) = self.owner_of(turn) {
-            return self.store.write_under(range, writes, pace);
+            return self.store.write_under(&range, writes, pace);
         }
         let durable = match pace {
             Pace::Gathered => self.store.write(writes),
@@ -108,7 +122,9 @@ impl Turns for StoredTurns {
             // A former owner may still write until the tokens are acquired.
             let complete = complete && rows.len() < ADOPT_MAX && self.store.status() == StoreStatus::Ready;
             let adopted = rows.into_iter().map(|(key, value)| self.adopted(key, &value));
-            Scanned::new(adopted.collect(), complete)
+            // The turns of other processes may become those of this process later.
+            let ours = adopted.filter_map(|(adopted, others)| (!others).then_some(adopted));
+            Scanned::new(ours.collect(), complete)
         })
     }
 
@@ -117,15 +133,34 @@ impl Turns for StoredTurns {
             let key = keys::turn(id);
             match self.store.read(&key).await {
                 Stored::Absent => Ok(None),
-                Stored::Value(value) | Stored::Part(value) => Ok(Some(self.adopted(key, &value))),
-                Stored::Unreadable(Unreadable::NotText) => Ok(Some(self.adopted(key, ""))),
+                Stored::Value(value) | Stored::Part(value) => Ok(Some(self.adopted(key, &value).0)),
+                Stored::Unreadable(Unreadable::NotText) => Ok(Some(self.adopted(key, "").0)),
                 Stored::Unreadable(Unreadable::NoAnswer) => Err(Unreadable::NoAnswer),
             }
         })
     }
 
     fn range_of(&self, turn: &Turn) -> Option<Range> {
-        self.owner_of(turn).cloned()
+        self.owner_of(turn)
+    }
+
+    fn owns(&self, turn: &Turn) -> bool {
+        self.owner_of(turn).is_none() || self.portions().has_guild(turn.guild.as_deref())
+    }
+
+    fn take(&self, portion: Portion) {
+        self.store.own(self.ranges(portion));
+        let mut portions = self.portions.write();
+        *portions = portions.with(portion.number);
+    }
+
+    fn refuse(&self, portion: Portion) {
+        let mut portions = self.portions.write();
+        *portions = portions.without(portion.number);
+    }
+
+    fn leave(&self, portion: Portion) -> BoxFuture<'_, ()> {
+        self.store.leave(self.ranges(portion))
     }
 
     fn fenced(&self) -> watch::Receiver<Vec<Range>> {
@@ -138,20 +173,20 @@ impl Turns for StoredTurns {
 }
 
 impl StoredTurns {
-    /// Reads a record. An open turn that another process owns at one of this process's doors is closed as far as this
-    /// process is concerned: it neither answers the turn nor accepts its message again. Turns of doors that this process
-    /// lacks are returned for the log.
-    fn adopted(&self, key: String, value: &str) -> Adopted {
-        let id = keys::parse_turn(&key);
+    /// Reads a record; true if it is an open turn of another process at one of this process's doors. Such a turn is
+    /// closed as far as this process is concerned: it neither answers the turn nor accepts its message again. Turns of
+    /// doors that this process lacks are returned for the log.
+    fn adopted(&self, key: String, value: &str) -> (Adopted, bool) {
+        let (id, mut others) = (keys::parse_turn(&key), false);
         let mut record = serde_json::from_str::<Record>(value).map_err(|error| error.to_string());
         if let (Some(id), Ok(record)) = (&id, &mut record) {
-            let ours = self.ranges.iter().any(|range| *range.door() == id.door);
             let open = matches!(record.custody, Custody::Open(_));
-            if ours && open && !record.is_within(&id.door, &self.ranges) {
+            others = open && self.doors.contains(&id.door) && !record.is_within(&id.door, self.portions());
+            if others {
                 record.custody = Custody::Closed(ClosedTurn { posted: Vec::new(), alone: false });
             }
         }
-        Adopted { key, id, record }
+        (Adopted { key, id, record }, others)
     }
 }
 
@@ -172,21 +207,29 @@ mod tests {
 
     const DOOR: Door = Door::new("d");
 
-    fn shard(number: u32) -> Range {
-        Range::Shards(DOOR, Shards { first: number, last: number, of: 2 })
+    fn half(number: u32) -> Portions {
+        Portions::none(2).with(number)
     }
 
     fn turn(id: &str) -> Arc<Turn> {
+        turn_in(id, None)
+    }
+
+    fn turn_in(id: &str, guild: Option<u64>) -> Arc<Turn> {
         let place = serde_json::json!({
-            "id": format!("d:{id}"), "place": "d:1", "parent": null, "guild": null, "person": "d:7", "name": "Ada",
+            "id": format!("d:{id}"), "place": "d:1", "parent": null, "person": "d:7", "name": "Ada",
+            "guild": guild.map(|guild| (guild << 22).to_string()),
             "trigger": "mention", "text": "hello", "quoted": null, "at": 1, "policy": domain::turn::Policy::default(),
         });
         Arc::new(serde_json::from_value(place).unwrap())
     }
 
-    /// Returns the ids that an owner of these ranges takes over, those of other owners, and those of unreadable records.
-    async fn adopted(store: &Arc<Resilient<crate::embedded::Embedded>>, ranges: Vec<Range>) -> Vec<String> {
-        let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await.part();
+    fn owner(store: &Arc<Resilient<crate::embedded::Embedded>>, portions: Portions) -> StoredTurns {
+        StoredTurns::new(Arc::clone(store) as _, vec![DOOR], portions)
+    }
+
+    /// Returns the ids of the turns that an owner takes over, and those of unreadable records.
+    async fn adopted(turns: &StoredTurns) -> Vec<String> {
         let name = |adopted: Adopted| {
             let id = adopted.id.map_or(adopted.key, |id| id.id.to_string());
             match adopted.record.map(|record| record.custody) {
@@ -195,7 +238,7 @@ mod tests {
                 Err(_) => format!("{id} cannot be read"),
             }
         };
-        adopted.into_iter().map(name).collect()
+        turns.adopt().await.part().into_iter().map(name).collect()
     }
 
     #[tokio::test]
@@ -203,20 +246,46 @@ mod tests {
         let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
         let opener = Opener::new(dir.path(), clock.clone());
         let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
-        for number in 0..2 {
-            let turns = StoredTurns::new(Arc::clone(&store) as _, vec![shard(number)]);
-            let turn = turn(&number.to_string());
-            assert!(turns.adopt().await.is_complete());
+        for number in 0..2_u32 {
+            let turns = owner(&store, half(number));
+            let turn = turn_in(&number.to_string(), Some(u64::from(number)));
+            assert!(turns.adopt().await.is_complete() && turns.owns(&turn));
             assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, WriteOutcome::Durable);
         }
         // The previous version had no owners.
         let before = serde_json::to_string(&Custody::Open(OpenTurn::new(turn("8"), None))).unwrap();
         let put = |id: &str, value: String| Write::Put { key: keys::turn(&id_of(id)), value, ttl: None };
         assert!(store.commit(vec![put("8", before), put("9", "{".to_owned())]).await);
-        let other = |id: &str| format!("{id} of another process");
-        assert_eq!(adopted(&store, vec![shard(0)]).await, ["0", &other("1"), "8", "9 cannot be read"]);
-        assert_eq!(adopted(&store, vec![shard(1)]).await, [&other("0"), "1", &other("8"), "9 cannot be read"]);
-        assert_eq!(adopted(&store, vec![Range::Door(DOOR)]).await, ["0", "1", "8", "9 cannot be read"]);
+        assert_eq!(adopted(&owner(&store, half(1))).await, ["1", "9 cannot be read"]);
+        assert_eq!(adopted(&owner(&store, Portions::WHOLE)).await, ["0", "1", "8", "9 cannot be read"]);
+        assert!(store.close(Duration::from_secs(20)).await);
+    }
+
+    #[tokio::test]
+    async fn a_range_is_taken_beside_another_one_and_given_away_again() {
+        let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
+        let (turns, second) = (owner(&store, half(0)), Portion { number: 1, of: 2 });
+        let [own, other] = [0, 1].map(|guild| OpenTurn::new(turn_in(&guild.to_string(), Some(guild)), None));
+        assert!(turns.owns(&own.turn) && !turns.owns(&other.turn));
+        assert_eq!(turns.accept(&other, Pace::Now).await, WriteOutcome::Fenced, "it writes nothing about it");
+        turns.take(second);
+        assert!(turns.adopt().await.is_complete() && turns.owns(&other.turn));
+        for turn in [&own, &other] {
+            assert_eq!(turns.accept(turn, Pace::Now).await, WriteOutcome::Durable);
+        }
+        assert_eq!(adopted(&turns).await, ["0", "1"]);
+        turns.refuse(second);
+        assert!(!turns.owns(&other.turn));
+        let last = turns.answered(&other);
+        turns.leave(second).await;
+        assert_eq!(last.await, WriteOutcome::Durable, "the last write is durable before the range is left");
+        assert_eq!(turns.answered(&other).await, WriteOutcome::Fenced);
+        assert_eq!((turns.answered(&own).await, adopted(&turns).await), (WriteOutcome::Durable, vec!["0".to_owned()]));
+        assert!(turns.fenced().borrow().is_empty(), "no other process took it");
+        turns.take(second);
+        assert_eq!((adopted(&turns).await.len(), turns.answered(&other).await), (2, WriteOutcome::Durable));
         assert!(store.close(Duration::from_secs(20)).await);
     }
 
@@ -229,7 +298,7 @@ mod tests {
         let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
         let opener = Opener::new(dir.path(), clock.clone());
         let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
-        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        let turns = owner(&store, Portions::WHOLE);
         assert!(turns.adopt().await.part().is_empty());
         let turn = turn("1");
         let record = async || {
@@ -302,7 +371,7 @@ mod tests {
         let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
         let opener = Opener::new(dir.path(), clock.clone());
         let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
-        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        let turns = owner(&store, Portions::WHOLE);
         let mut read = turn("1");
         Arc::make_mut(&mut read).policy.lasts = domain::turn::Lasts::WhileRead;
         assert_eq!((turns.range_of(&read), turns.range_of(&turn("2"))), (None, Some(Range::Door(DOOR))));

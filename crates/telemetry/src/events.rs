@@ -130,6 +130,7 @@ events! {
     PROGRAM_STARTED = "program.started": "the program starts: version, configuration version, model, store, doors and address";
     SERVICE_STARTED = "service.started": "the tree has started; pages are served at `address`";
     LEASE_TAKEN = "lease.taken": "this process holds the lease on the shared store and is active";
+    LEASE_GIVEN = "lease.given": "this process gave a range of the bot's work to another one";
     LEASE_AWAITED = "lease.awaited": "another process holds the lease on the shared store, or the store does not answer at the start; this one stands by";
     LEASE_LOST = "lease.lost": "another process may be active; this one stops at once";
     LEASE_UNKNOWN = "lease.unknown": "the shared store does not answer about the lease";

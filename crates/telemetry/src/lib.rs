@@ -25,7 +25,9 @@ mod writer;
 
 use std::io::Write;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
@@ -106,12 +108,12 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     Ok(LogGuard(writer))
 }
 
-/// The range of the bot's work that this process took, once it has one.
-static RANGE: OnceLock<String> = OnceLock::new();
+/// The ranges of the bot's work that this process has, once it has one.
+static RANGES: RwLock<Option<String>> = RwLock::new(None);
 
-/// Writes this range of the bot's work to each further line. A process takes one range in its life.
-pub fn show_range(range: String) {
-    let _ = RANGE.set(range);
+/// Writes these ranges of the bot's work to each further line.
+pub fn show_range(ranges: &str) {
+    *RANGES.write() = Some(ranges.to_owned());
 }
 
 /// Returns the span of a turn's tool call in W3C Trace Context format.

@@ -130,7 +130,7 @@ where
         } else if values.find("actor").is_none() {
             values.put_text("actor", ROOT);
         }
-        if let (Some(range), None) = (super::RANGE.get(), values.find("range")) {
+        if let (Some(range), None) = (&*super::RANGES.read(), values.find("range")) {
             values.put_text("range", range);
         }
         values.sort();

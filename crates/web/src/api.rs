@@ -104,6 +104,17 @@ pub struct ApiOptions {
     pub refuse: Refuse,
     /// Bounds on clients.
     pub limits: Limits,
+    /// The process that serves `programs` and `signed` while this one does not, if there are several.
+    pub elsewhere: Option<Elsewhere>,
+}
+
+/// The process that serves programs while this one does not.
+#[derive(Clone)]
+pub struct Elsewhere {
+    /// Passes requests on to it.
+    pub forwarder: Forwarder,
+    /// True while this process serves programs itself.
+    pub is_here: Arc<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// The addresses, and who may use them.

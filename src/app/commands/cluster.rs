@@ -45,8 +45,9 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: Vec<HeldRan
     let mut text = format!("processes: {}", processes.len());
     for ProcessReport { name, state, details } in &processes {
         let report = match details {
-            Some(ProcessDetails { version, since, address, .. }) => {
-                format!("{state:<8}version {version}, since {}, http://{address}/", moment(*since))
+            Some(ProcessDetails { version, since, address, lag, .. }) => {
+                let late = if lag.is_zero() { String::new() } else { format!(", lag {} ms", lag.as_millis()) };
+                format!("{state:<8}version {version}, since {}, http://{address}/{late}", moment(*since))
             }
             None => "reports in a form of another version".to_owned(),
         };
@@ -56,7 +57,7 @@ async fn table(store: &Arc<dyn Store>, holder: Option<&str>, ranges: Vec<HeldRan
     text.push_str(&of_ranges(&ranges));
     let _ = write!(text, "\nnewest fencing tokens of doors: {}", terms.len());
     for (key, token) in &terms {
-        let _ = write!(text, "\n  {:<12}{token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
+        let _ = write!(text, "\n  {:<15} {token}", key.strip_prefix(TERM_PREFIX).unwrap_or(key));
     }
     Some(text)
 }
@@ -70,10 +71,10 @@ fn of_ranges(ranges: &[HeldRange]) -> String {
     let free = ranges.iter().filter(|range| range.holder.is_none()).count();
     // Writing into a string cannot fail.
     let _ = write!(text, "\nranges: {}, without a process: {free}", ranges.len());
-    for HeldRange { portion, holder, age } in ranges {
+    for HeldRange { portion, holder, age, moves } in ranges {
         let _ = match holder {
-            Some(holder) => write!(text, "\n  {portion}  {holder}, for {} s", age.as_secs()),
-            None => write!(text, "\n  {portion}  no process; start one more with the same settings"),
+            Some(holder) => write!(text, "\n  {portion}  {holder}, for {} s, moves: {moves}", age.as_secs()),
+            None => write!(text, "\n  {portion}  no process"),
         };
     }
     text

@@ -1,4 +1,5 @@
-//! Forwarding: while this process stands by, it passes requests of clients on to the active process.
+//! Forwarding: while this process stands by, it passes requests of clients on to the active process. If the work is
+//! divided, each process without the first range passes those of programs on to the one with it.
 //!
 //! The address of the active process is in its report. It is read once for each holder of the lease, because a process
 //! keeps its name and address for life. The processes share a secret in the store, by which the active one recognizes
@@ -101,12 +102,12 @@ impl Forwarding {
         }
     }
 
-    /// Follows the address of the process with the first range that any process holds.
-    async fn follow_the_first_range(&self, lease: &Lease) -> Infallible {
+    /// Follows the address of the process with the first range.
+    pub(super) async fn follow_the_first_range(&self, lease: &Lease) -> Infallible {
         let mut known = None;
         loop {
             let holder = match lease.ranges().await {
-                Ok(ranges) => ranges.into_iter().find_map(|range| range.holder),
+                Ok(ranges) => ranges.into_iter().next().and_then(|range| range.holder),
                 Err(error) => {
                     tracing::debug!(%error, "the holders of the ranges are not read");
                     known.clone()

@@ -62,6 +62,7 @@ pub(super) fn pages(parts: StandbyParts, vitals: Arc<StandbyVitals>) -> Vec<Arc<
         programs: Router::new(),
         refuse,
         limits,
+        elsewhere: None,
     };
     let pages = Api::health_alone(&options, "this process stands by; another one is active", forwarder);
     let mut all: Vec<_> = listeners.iter().map(|address| pages.at(address)).collect();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
 use super::{Claim, StandbyParts};
+use domain::ids;
 use telemetry::metrics::RANGES_FREE;
 
 /// The pause between two reports: several fit into [`store::redis::lease::PRESENT_FOR`].
@@ -26,6 +27,9 @@ pub(in crate::app) struct Presence {
     /// The host and port at which other processes reach that listener; `None` if it takes no requests from them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reached_at: Option<String>,
+    /// The time in milliseconds for which its oldest turn waits for its start.
+    #[serde(default)]
+    pub lag_ms: u64,
 }
 
 /// The state of a process.
@@ -43,9 +47,11 @@ pub(super) async fn report(claim: &Claim, parts: &StandbyParts, state: ProcessSt
     let (version, since) = (env!("CARGO_PKG_VERSION").to_owned(), parts.clock.now().0);
     let address = parts.live.now().settings.http.addr.to_string();
     let reached_at = parts.forwarding.as_ref().map(|forwarding| forwarding.address.clone());
-    // Plain data always serializes.
-    let text = serde_json::to_string(&Presence { state, version, since, address, reached_at }).unwrap_or_default();
+    let mut presence = Presence { state, version, since, address, reached_at, lag_ms: 0 };
     loop {
+        presence.lag_ms = claim.tree.get().map_or(0, |tree| ids::millis(tree.lag()));
+        // Plain data always serializes.
+        let text = serde_json::to_string(&presence).unwrap_or_default();
         if let Some(forwarding) = &parts.forwarding {
             forwarding.learn(&claim.lease).await;
         }

@@ -1,6 +1,7 @@
 //! The processes that share a store, by their reports and the lease.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
@@ -56,7 +57,7 @@ pub(in crate::app) async fn cluster(
 
 fn report(name: &str, value: &str, is_active: bool) -> ProcessReport {
     let name = name.to_owned();
-    let Ok(Presence { state, version, since, address, reached_at }) = serde_json::from_str(value) else {
+    let Ok(Presence { state, version, since, address, reached_at, lag_ms }) = serde_json::from_str(value) else {
         return ProcessReport { name, state: "unknown", details: None };
     };
     let state = match state {
@@ -67,6 +68,12 @@ fn report(name: &str, value: &str, is_active: bool) -> ProcessReport {
     ProcessReport {
         name,
         state,
-        details: Some(ProcessDetails { version, since: Timestamp(since), address, reached_at }),
+        details: Some(ProcessDetails {
+            version,
+            since: Timestamp(since),
+            address,
+            reached_at,
+            lag: Duration::from_millis(lag_ms),
+        }),
     }
 }

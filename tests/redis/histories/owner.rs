@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use domain::ids::{Door, Timestamp};
-use domain::ownership::{FencingToken, Range};
+use domain::ownership::{FencingToken, Portions, Range};
 use domain::turn::{ClosedTurn, Custody, OpenTurn, Policy, Turn};
 use ports::{Clock, OwnedStore, Pace, Store, Turns, WriteOutcome};
 use secrecy::SecretString;
@@ -130,11 +130,10 @@ async fn acts(scene: &Arc<Scene>, owner: usize, number: u64, lease: &Lease, open
     scene.acts(owner);
     let over = AtomicU64::new(scene.at(asked + TERM));
     let clock = Arc::new(Skewed(Arc::clone(skew)));
-    let ranges = vec![Range::Door(DOOR)];
     let open = async {
         let store = Resilient::start_with(move || opener.open(), clock, redis::bounds()).await.unwrap();
         let store = Arc::new(store);
-        let turns = StoredTurns::new(Arc::clone(&store) as _, ranges);
+        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![DOOR], Portions::WHOLE);
         Arc::new(Life { scene: Arc::clone(scene), number, store, turns })
     };
     // A process that is killed holds the lease until its term is over.

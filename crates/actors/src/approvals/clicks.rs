@@ -28,6 +28,8 @@ pub struct Clicked {
     reply: Option<Reply<Result<ApprovalDecision, ClickRefusal>>>,
     /// The share of the click responses in progress, until the response is sent.
     share: Option<Share>,
+    /// True if other processes need not be asked for its gate.
+    pub(super) was_passed: bool,
 }
 
 /// The outcome of a click: the decision, or the reason why there is none.
@@ -35,7 +37,12 @@ pub(super) type Outcome = Result<ApprovalDecision, ClickRefusal>;
 
 impl Clicked {
     pub(super) const fn new(click: Click, reply: Option<Reply<Outcome>>) -> Self {
-        Self { click, reply, share: None }
+        Self { click, reply, share: None, was_passed: false }
+    }
+
+    /// A click that arrived at another process.
+    pub(super) const fn passed(click: Click) -> Self {
+        Self { click, reply: None, share: None, was_passed: true }
     }
 
     /// The member who clicked, for the log.
@@ -64,6 +71,9 @@ impl Approvals {
         if self.is_fenced(&place.door) {
             // The platform passes the click to the owner as well.
             return;
+        }
+        if self.is_elsewhere(state, &clicked) {
+            return self.pass_on(ctx, clicked);
         }
         if !state.seen.insert(&callback.id) {
             tracing::debug!(event = GATEWAY_DROPPED, reason = "seen before", "click dropped");
@@ -161,7 +171,7 @@ impl Approvals {
         text: String,
         problems: Vec<(String, String)>,
     ) {
-        let Clicked { click, reply, share } = clicked;
+        let Clicked { click, reply, share, .. } = clicked;
         // The caller may have stopped waiting.
         let _ = reply.map(|reply| reply.send(outcome));
         let Some((callback, place)) = answered_at(&click) else { return };

@@ -7,6 +7,7 @@ use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::turn_events::TurnEvents;
 use crate::observers::Observers;
 use crate::outbox::Outboxes;
+use crate::services::own_ranges::OwnRanges;
 use crate::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
 use domain::arguments_hash::ArgumentsHash;
 use domain::caller::{Callback, CallbackToken, Caller};
@@ -16,6 +17,7 @@ use domain::gate::{Click, Clicker};
 use domain::ids::Person;
 use domain::outgoing::Medium;
 use domain::outgoing::Piece;
+use domain::ownership::Portions;
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, ManualClock, MemoryStore};
 use ports::{PostRequest, PostResult};
@@ -54,6 +56,7 @@ async fn beginning(store: MemoryStore) -> World {
         allowances: Arc::clone(&allowances),
         audit,
         fenced,
+        ranges: OwnRanges::new(Portions::WHOLE),
     };
     let mut stage = Stage::new();
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));

@@ -18,6 +18,7 @@ use domain::ledger::{self, Increment, Tally};
 use domain::locale::Locale;
 use domain::outgoing::FILE_BYTES_MAX;
 use domain::outgoing::Medium;
+use domain::ownership::Portions;
 use domain::rejection::Rejection;
 use domain::session_index::{Indexed, SessionIndex};
 use domain::tool::catalogue::{Catalogue, Offer};
@@ -117,6 +118,7 @@ async fn world_on(inner: MemoryStore, takes: Duration, panics: bool) -> World {
     let (clock, dice_of_ways) = (Arc::new(ManualClock::new()), Arc::clone(&dice));
     let basics = Basics { live, store: Arc::clone(&store) as _, clock, dice };
     let parts = CommandParts {
+        ranges: OwnRanges::new(Portions::WHOLE),
         facts: Arc::new(FactKeeper::of(&basics)),
         settings: Arc::new(PreferenceKeeper::new(basics.clone(), Arc::default())),
         restricted: Arc::default(),

@@ -3,7 +3,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use parking_lot::Mutex;
 
 use super::*;
+use crate::services::own_ranges::OwnRanges;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, row, settle};
+use domain::ownership::Portion;
 use ports::testing::{ADVICE, FixedDice, ScriptedSource};
 
 struct World {
@@ -39,7 +41,7 @@ async fn divided(
         door: Door::new("discord"),
         source: Arc::clone(&source) as _,
         shards,
-        portion,
+        ranges: OwnRanges::new(portion.into()),
         peers,
         discord,
         dice,
@@ -63,11 +65,18 @@ impl World {
     }
 }
 
+fn total(message: DiscordMsg) -> u32 {
+    match message {
+        DiscordMsg::StartShards(total) => total,
+        DiscordMsg::Follow(_) => panic!("no range changes here"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn as_many_shards_as_configured_or_advised_are_started() {
     for (configured, expected) in [(None, 3), (Some(2), 2)] {
         let mut world = world(configured, vec![Ok(Advice { shards: 3, ..ADVICE })]).await;
-        let DiscordMsg::StartShards(total) = world.discord.next().await;
+        let total = total(world.discord.next().await);
         assert_eq!(total, expected);
     }
 }
@@ -147,7 +156,7 @@ async fn processes_agree_on_the_shards_and_share_each_bucket() {
     let (others, portion) = (Others::new(8, 2), Portion { number: 1, of: 2 });
     let begun = Instant::now();
     let mut world = divided(None, vec![Ok(advice)], portion, Some(others)).await;
-    let DiscordMsg::StartShards(total) = world.discord.next().await;
+    let total = total(world.discord.next().await);
     assert!(total == 8 && begun.elapsed() >= RESERVE_AGAIN * 2, "{total}");
     let begun = Instant::now();
     let mut waits = Vec::new();

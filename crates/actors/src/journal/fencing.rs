@@ -47,7 +47,7 @@ impl Journal {
         self.turns.range_of(turn).is_some_and(|range| self.turns.fenced().borrow().contains(&range))
     }
 
-    fn drop_fenced(&self, state: &mut JournalState, id: &TurnId) {
+    pub(super) fn drop_fenced(&self, state: &mut JournalState, id: &TurnId) {
         let Some(JournalEntry { turn, .. }) = state.open.remove(id) else { return };
         self.observers.tell(&Happening::TurnFenced(&turn));
         self.observers.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));

@@ -4,7 +4,7 @@ use crate::runtime::handle::Reply;
 use crate::runtime::named::named;
 use domain::gate::allowance::Allowance;
 use domain::gate::overview::GatesOverview;
-use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate};
+use domain::gate::{ApprovalDecision, Click, ClickRefusal, Gate, GateId};
 use domain::ids::{MessageId, Person};
 
 /// The messages that approvals handles.
@@ -13,6 +13,8 @@ pub enum ApprovalsMsg {
     Ask(Box<Waiting>),
     /// From the journal: a pending turn ended without this decision. The request is withdrawn.
     Gone(Box<Waiting>),
+    /// From the journal: another process owns the turn of this gate from now on, and handles the request.
+    Moved(GateId),
     /// From the gateway: a member decides. The member is answered, and the journal receives the decision that holds.
     /// The reply, if any, carries the outcome.
     Decide(Box<Click>, Option<Reply<Result<ApprovalDecision, ClickRefusal>>>),
@@ -24,7 +26,7 @@ pub enum ApprovalsMsg {
     Withdraw(Withdrawal, Reply<usize>),
 }
 
-named!(ApprovalsMsg: Ask, Gone, Decide, List, Overview, Withdraw);
+named!(ApprovalsMsg: Ask, Gone, Moved, Decide, List, Overview, Withdraw);
 
 /// The selection of allowances to revoke.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,6 +12,7 @@ use crate::tree::{HeldTurns, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{ApprovalDecision, Gate, GateId};
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
+use domain::ownership::Portion;
 use domain::turn::{Answer, Effort, Turn};
 use ports::shares::Share;
 
@@ -57,12 +58,19 @@ pub enum JournalMsg {
     Drain,
     /// Returns the amount of remaining work.
     Left(Reply<RemainingWork>),
+    /// From the app: this process owns a further portion of the turns. The reply is sent when their records are taken up.
+    Adopt(Reply<()>),
+    /// Returns the number of open turns of this portion that do not wait for a decision.
+    LeftOf(Portion, Reply<usize>),
+    /// From the app: another process is about to own this portion of the turns. The reply is sent when this process holds
+    /// none of them.
+    Leave(Portion, Reply<()>),
     /// From a turn that replies to the answer of the named turn. The reply is sent when the named turn is closed, or at
     /// once if it is not open.
     TellWhenClosed(TurnId, Reply<()>),
 }
 
-named!(JournalMsg: Accept, Answered, Delivered, Refused, Undeliverable, Cancel, Dropped, Undelivered, Forget, Acts, Park, Waiting, Asked, Decided, ActorRecovered, Drain, Left, TellWhenClosed);
+named!(JournalMsg: Accept, Answered, Delivered, Refused, Undeliverable, Cancel, Dropped, Undelivered, Forget, Acts, Park, Waiting, Asked, Decided, ActorRecovered, Drain, Left, Adopt, LeftOf, Leave, TellWhenClosed);
 
 /// An accepted turn on its way to the journal.
 pub struct Accepted {

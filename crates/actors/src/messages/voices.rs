@@ -26,8 +26,10 @@ pub enum VoicesMsg {
         /// The reply.
         reply: Reply<VoiceReply>,
     },
+    /// From the app: the ranges of this process changed. Calls in communities of other ranges end.
+    Follow,
     /// From a call: it ended, and the bot does not return by itself.
     Ended(String),
 }
 
-named!(VoicesMsg: Join, Leave, Listen, Ended);
+named!(VoicesMsg: Join, Leave, Listen, Follow, Ended);

@@ -194,6 +194,13 @@ impl Timeline {
         ended
     }
 
+    /// Returns the time for which the oldest turn has waited for its start.
+    pub(crate) fn lag(&self) -> Duration {
+        let book = self.book.lock();
+        let waiting = |line: &&Line| line.started.is_none() && line.answered.is_none() && line.ended.is_none();
+        book.turns.iter().find(waiting).map_or(Duration::ZERO, |line| line.accepted.elapsed())
+    }
+
     /// Returns the figures of a sample, except the counters of metrics.
     pub(crate) fn figures(&self) -> Figures {
         let book = self.book.lock();

@@ -21,12 +21,12 @@ use crate::observation::timeline::{self, Texts};
 use crate::runtime::handle::{HUNG, LifeState, Stats};
 use crate::runtime::roster::Roster;
 use crate::services::basics::Basics;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::running::Running;
 use crate::tree::{ActorKind, ROOT, TREE};
 use domain::ids;
 use domain::ids::{Person, Timestamp};
 use domain::model::Row;
-use domain::ownership::Portion;
 use domain::tool::server::Tooling;
 use ports::samples::Figures;
 use ports::turn_detail::{TextAccess, TurnDetail};
@@ -38,8 +38,8 @@ use telemetry::tally::Tally;
 pub struct TreeVitals {
     /// Configuration, store and time.
     pub basics: Basics,
-    /// The portion of the bot's work that this process holds.
-    pub portion: Portion,
+    /// The portions of the bot's work that this process holds.
+    pub ranges: OwnRanges,
     /// The records that actors write.
     pub instruments: Instruments,
     /// The samples of the last minutes.
@@ -61,6 +61,10 @@ impl Vitals for TreeVitals {
         stuck::stuck(&self.instruments.roster)
     }
 
+    fn lag(&self) -> Duration {
+        self.instruments.timeline.lag()
+    }
+
     fn readiness(&self) -> Readiness {
         let running = self.basics.live.now();
         let (status, parts) = condition(&self.instruments.board, &*self.basics.store, &running);
@@ -69,7 +73,7 @@ impl Vitals for TreeVitals {
         let configuration = Configuration { version: running.version.clone(), rejected: self.basics.live.rejected() };
         let actors = unwell(&self.instruments.roster);
         let notes = running.notes.iter().cloned().chain(self.basics.store.keeping().loses).collect();
-        let (version, range) = (env!("CARGO_PKG_VERSION").to_owned(), self.portion.range_name());
+        let (version, range) = (env!("CARGO_PKG_VERSION").to_owned(), self.ranges.now().range_name());
         Readiness { status, version, range, configuration, parts, actors, notes }
     }
 

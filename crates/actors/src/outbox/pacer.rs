@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::pace::WAIT_MAX;
 use crate::observation::board::{Board, PartKind};
+use crate::services::own_ranges::OwnRanges;
 use domain::budget::{InvalidBudget, RequestBudget, Ticket};
 use domain::ids::{self, Door, Place};
 use ports::{LimitScope, PostError, PostRequest, Poster};
@@ -18,6 +19,8 @@ use telemetry::events::OUTBOX_HELD;
 pub struct Pacer {
     origin: Instant,
     budget: RequestBudget,
+    /// The budget of all processes, and the ranges by which they share it.
+    whole: (u32, Option<OwnRanges>),
     invalid: InvalidBudget<Payer>,
     /// The end of each hold that was reported; `None` is the whole door.
     holds: HashMap<Option<Payer>, Instant>,
@@ -59,7 +62,30 @@ impl Pacer {
     #[must_use]
     pub fn new(per_second: u32, invalid: u32) -> Self {
         let (budget, invalid) = (RequestBudget::new(per_second), InvalidBudget::new(invalid));
-        Self { origin: Instant::now(), budget, invalid, holds: HashMap::new(), report: None, turn: Arc::default() }
+        let whole = (per_second, None);
+        Self {
+            origin: Instant::now(),
+            budget,
+            whole,
+            invalid,
+            holds: HashMap::new(),
+            report: None,
+            turn: Arc::default(),
+        }
+    }
+
+    /// Shares the budget with the processes that have the other ranges.
+    #[must_use]
+    pub fn shared(self, ranges: OwnRanges) -> Self {
+        Self { whole: (self.whole.0, Some(ranges)), ..self }
+    }
+
+    /// Applies the share of this process, which its ranges decide.
+    fn share(&mut self) {
+        let (whole, Some(ranges)) = &self.whole else { return };
+        let portions = ranges.now();
+        let share = u64::from(*whole) * u64::from(portions.count().max(1));
+        self.budget.resize(u32::try_from(share.div_ceil(u64::from(portions.of.max(1)))).unwrap_or(*whole));
     }
 
     /// Reports holds of this door on the board.
@@ -123,6 +149,7 @@ impl Pacer {
 
     /// Returns a ticket, or the time of the next attempt.
     fn take(&mut self, now: Instant) -> Result<Ticket, Instant> {
+        self.share();
         self.budget.take(now - self.origin).map_err(|at| self.origin + at)
     }
 }
@@ -158,6 +185,7 @@ impl Slot {
         if budgets.held_for(&payer).is_some() {
             return None;
         }
+        budgets.share();
         let now = Instant::now() - budgets.origin;
         if !budgets.invalid.spares(now, payer) {
             return None;

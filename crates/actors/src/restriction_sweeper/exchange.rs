@@ -32,7 +32,7 @@ pub(super) struct Exchange {
 impl RestrictionSweeper {
     /// Records that a restriction of a member began at this time, or ended, for the other processes.
     pub(super) fn announce(&self, state: &mut SweeperState, member: &Member, since: Option<Timestamp>) {
-        if self.portion.is_whole() {
+        if self.ranges.now().is_whole() {
             return;
         }
         let unsent = &mut state.exchange.unsent;
@@ -46,7 +46,7 @@ impl RestrictionSweeper {
     /// Sends the changes of this process, and reads those of the others.
     pub(super) fn exchange(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
         // A read of all records may be older than a change.
-        if self.portion.is_whole() || state.reading || state.exchange.sending.is_some() {
+        if self.ranges.now().is_whole() || state.reading || state.exchange.sending.is_some() {
             return;
         }
         state.exchange.sending = Some(state.exchange.unsent.len());
@@ -72,7 +72,7 @@ impl RestrictionSweeper {
             return;
         };
         for (member, since) in changes.cloned().map(Change::into_parts) {
-            if self.portion.has_guild(Some(&member.guild)) {
+            if self.ranges.now().has_guild(Some(&member.guild)) {
                 continue;
             }
             match since {

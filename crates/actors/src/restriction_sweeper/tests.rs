@@ -5,10 +5,12 @@ use crate::observation::turn_events::TurnEvents;
 use crate::observers::Observers;
 use crate::outbox::{Outbox, Pacer};
 use crate::runtime::handle::Handle;
+use crate::services::own_ranges::OwnRanges;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn};
 use domain::outgoing::Medium;
+use domain::ownership::Portion;
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
 use ports::{Fault, PostError, PostRequest};
@@ -76,7 +78,7 @@ async fn shared_world(variables: &[(&str, &str)], store: Arc<MemoryStore>, porti
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),
         outboxes: Outboxes::new(vec![(DOOR, Medium::Messages, outbox)]),
         restricted: Arc::clone(&restricted),
-        portion,
+        ranges: OwnRanges::new(portion.into()),
     };
     stage.actor(row(LEAF), &sweeper, actor);
     let tree = stage.go().await;

@@ -308,6 +308,12 @@ impl ChildSpec {
         Self { row, address: Arc::new(address), start }
     }
 
+    /// Returns the path of the child.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.stats().path
+    }
+
     fn stats(&self) -> &Arc<Stats> {
         self.address.stats()
     }

@@ -1,6 +1,6 @@
 //! The turns that an actor may hold, and the processes that run it.
 
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 
 /// The processes of a divided bot that run an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,12 +12,12 @@ pub enum Runs {
 }
 
 impl Runs {
-    /// True if the process with this portion of the work runs the actor.
+    /// True if the process with these portions of the work runs the actor.
     #[must_use]
-    pub const fn is_for(self, portion: Portion) -> bool {
+    pub const fn is_for(self, portions: Portions) -> bool {
         match self {
             Self::InEachRange => true,
-            Self::InFirstRange => portion.is_first(),
+            Self::InFirstRange => portions.is_first(),
         }
     }
 }

@@ -107,7 +107,10 @@ pub(super) const COMMANDS: Mailbox = Mailbox::refusing(1_000);
 /// As many events as one shard holds unsettled (`UNSETTLED_MAX`). The shard hands refused events on again.
 pub(super) const GATEWAY: Mailbox = Mailbox::refusing(10_000);
 
-/// The identify queue reports the number of shards once per start.
+/// The app announces one change of ranges at a time.
+pub(super) const ROOT: Mailbox = Mailbox::refusing(4);
+
+/// The identify queue reports the number of shards once per start, and the app one change of ranges at a time.
 pub(super) const DISCORD: Mailbox = Mailbox::refusing(16);
 
 /// Each shard sends one request and waits. The largest bots have some thousand shards over all processes.

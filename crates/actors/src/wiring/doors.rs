@@ -30,7 +30,8 @@ impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
         let Pacing { requests_per_second, refusals } = record.pacing;
         // All processes of the bot share the platform's budget.
-        let pacer = Pacer::new(requests_per_second.div_ceil(self.parts.process.portion.of), refusals);
+        let ranges = &self.parts.process.ranges;
+        let pacer = Pacer::new(requests_per_second, refusals).shared(ranges.clone());
         Outbox {
             door: record.door.clone(),
             board: Arc::clone(&self.parts.observation.instruments.board),
@@ -127,7 +128,7 @@ impl Wiring {
             dice: Arc::clone(&self.parts.basics.dice),
             posts: AtomicU64::new(0),
         };
-        Some(Voices { template: template(row), parts: Arc::new(parts) })
+        Some(Voices { template: template(row), parts: Arc::new(parts), ranges: self.parts.process.ranges.clone() })
     }
 
     pub(super) fn discord(&self, row: &'static TreeRow) -> Option<Discord> {
@@ -145,7 +146,7 @@ impl Wiring {
             identify_queue: self.handles.identify_queue.clone(),
             exit: Arc::clone(&self.parts.process.exit),
         };
-        Some(Discord { template: template(row), parts, portion: self.parts.process.portion })
+        Some(Discord { template: template(row), parts, ranges: self.parts.process.ranges.clone() })
     }
 
     pub(super) fn identify_queue(&self) -> Option<IdentifyQueue> {
@@ -157,7 +158,7 @@ impl Wiring {
                 Shards::Auto => None,
                 Shards::Count(count) => Some(count),
             },
-            portion: self.parts.process.portion,
+            ranges: self.parts.process.ranges.clone(),
             peers: self.parts.process.peers.clone(),
             discord: self.handles.discord.clone(),
             dice: Arc::clone(&self.parts.basics.dice),

@@ -16,6 +16,7 @@ use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::messages::root::RootMsg;
 use crate::messages::summaries::SummariesMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
@@ -29,7 +30,7 @@ use crate::turn::parts::Neighbors;
 /// The addresses of all actors except those that are created at run time.
 #[derive(Clone)]
 pub struct Handles {
-    pub(super) root: Handle<Infallible>,
+    pub(super) root: Handle<RootMsg>,
     pub(super) ops: Handle<Infallible>,
     pub(super) journal: Handle<JournalMsg>,
     pub(super) outboxes: Outboxes,

@@ -12,12 +12,12 @@ use crate::observation::turn_events::TurnEvents;
 use crate::observers::Observers;
 use crate::services::basics::Basics;
 use crate::services::facts::FactKeeper;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::ExitSender;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use domain::ids::Door;
-use domain::ownership::Portion;
 use ports::voice_calls::VoiceCalls;
 use ports::{
     Documents, Faults, Limiter, Listener, Observer, Peers, Renderer, ToolProviders, ToolServers, Turns, Vitals,
@@ -130,8 +130,8 @@ pub struct ToolParts {
 pub struct Process {
     /// The files behind the settings.
     pub files: Arc<dyn Files>,
-    /// The portion of the bot's work that this process does.
-    pub portion: Portion,
+    /// The portions of the bot's work that this process does.
+    pub ranges: OwnRanges,
     /// The other processes, if the work is divided.
     pub peers: Option<Arc<dyn Peers>>,
     /// Injected failures; production injects no failure.

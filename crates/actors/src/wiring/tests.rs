@@ -20,6 +20,7 @@ use crate::door::{Doors, Pacing, Source};
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::roster::Roster;
 use crate::services::basics::Basics;
+use crate::services::own_ranges::OwnRanges;
 use crate::services::preferences::PreferenceKeeper;
 use crate::services::running::{Live, Running};
 use crate::testing::log::Log;
@@ -29,7 +30,7 @@ use crate::testing::{DOOR, mention, place, settle};
 use crate::tree::{Instances, Scope};
 use domain::ids::{Person, Place};
 use domain::incoming::{Incoming, Posted};
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 use domain::turn_event::TurnUpdate;
 use ports::testing::{
     Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, Say, ScriptedListener, ScriptedModels,
@@ -144,7 +145,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         },
         process: Process {
             files: Arc::new(Still),
-            portion: Portion::WHOLE,
+            ranges: OwnRanges::new(Portions::WHOLE),
             peers: None,
             faults,
             exit: Arc::new(tokio::sync::watch::channel(None).0),

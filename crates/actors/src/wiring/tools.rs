@@ -50,6 +50,7 @@ impl Wiring {
             allowances: Arc::clone(&self.turn_parts.tools.allowances),
             audit: Arc::clone(&self.parts.records.audit),
             fenced: self.parts.records.turns.fenced(),
+            ranges: self.parts.process.ranges.clone(),
         }
     }
 

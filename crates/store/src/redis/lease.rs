@@ -12,7 +12,7 @@
 //! The lease alone does not protect data: a holder can be paused beyond its term. The fencing tokens of its ranges do
 //! (`owning`): the next holder takes new ones before it reads a turn.
 //!
-//! If the bot's work is divided, the division has the lease, and each of its processes holds one range below it
+//! If the bot's work is divided, the division has the lease, and each of its processes holds ranges below it
 //! ([`ranges`]).
 //!
 //! A second lease with a long term, [`Lease::alone`], gives one data directory the right to start while the server does
@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout};
 use self::ranges::Division;
 use super::{Redis, describe};
 use domain::keys;
-use domain::ownership::Portion;
+use domain::ownership::Portions;
 
 /// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
 /// stands by is remembered, both in milliseconds, 1 if the caller stands by. Returns 1, and 1 if another process stands
@@ -191,7 +191,7 @@ impl Lease {
         Self { redis: Arc::new(redis), name, terms: ACTIVE, division: None }
     }
 
-    /// Divides the bot's work into this many ranges, of which the process holds one. One range is no division.
+    /// Divides the bot's work into this many ranges, of which the process holds some. One range is no division.
     #[must_use]
     pub fn divided(self, ranges: u32) -> Self {
         Self { division: (ranges > 1).then(|| Division::into(ranges)), ..self }
@@ -203,13 +203,10 @@ impl Lease {
         self.division.is_some()
     }
 
-    /// Returns the portion of the work for which this process took the lease last; `None` if it never held a range.
+    /// Returns the portions of the work that this process holds by the last answer; none before the first one.
     #[must_use]
-    pub fn portion(&self) -> Option<Portion> {
-        match &self.division {
-            None => Some(Portion::WHOLE),
-            Some(division) => (*division.held.lock()).map(|number| Portion { number, of: division.ranges }),
-        }
+    pub fn portions(&self) -> Portions {
+        self.division.as_ref().map_or(Portions::WHOLE, |division| *division.held.lock())
     }
 
     /// Returns the lease for which data directories apply, each with a name of its own. It shares the connection.
@@ -239,7 +236,7 @@ impl Lease {
     /// See [`LeaseFault`].
     pub async fn take_timed(&self, stands_by: bool) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
         if let Some(division) = &self.division {
-            return self.take_range(division, stands_by).await;
+            return self.take_ranges(division, stands_by).await;
         }
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg(self.terms.key).arg(&self.name);
@@ -262,7 +259,7 @@ impl Lease {
     /// See [`LeaseFault`].
     pub async fn release(&self) -> Result<(), LeaseFault> {
         if self.is_divided() {
-            return self.release_range().await;
+            return self.release_ranges().await;
         }
         let mut release = cmd("EVAL");
         release.arg(RELEASE).arg(1).arg(self.terms.key).arg(&self.name);

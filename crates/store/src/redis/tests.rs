@@ -10,7 +10,7 @@ use crate::Ticket;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
 use domain::ids::Door;
-use domain::ownership::Portion;
+use domain::ownership::{Portion, Portions};
 use ports::{OwnedStore as _, Pace, Peers as _, Replaced, Store as _, Stored, Unreadable, WriteOutcome};
 use proptest::prelude::*;
 
@@ -412,12 +412,16 @@ fn divided(server: &Server, name: &str, ranges: u32) -> Lease {
     lease(server, name).divided(ranges)
 }
 
-/// Returns the range that this process holds now, or the holder of what it asked for.
-async fn range(lease: &Lease, stands_by: bool) -> Result<u32, String> {
+/// Returns the ranges that this process holds now, or the holder of what it asked for.
+async fn range(lease: &Lease, stands_by: bool) -> Result<Vec<u32>, String> {
     match take(lease, stands_by).await {
-        LeaseAnswer::Held { .. } => Ok(lease.portion().unwrap().number),
+        LeaseAnswer::Held { .. } => Ok(lease.portions().iter().map(|portion| portion.number).collect()),
         LeaseAnswer::Elsewhere(holder) => Err(holder),
     }
+}
+
+fn only(number: u32) -> Result<Vec<u32>, String> {
+    Ok(vec![number])
 }
 
 /// Returns the names of the holders of all ranges.
@@ -433,8 +437,11 @@ fn named(names: &[Option<&str>]) -> Vec<Option<String>> {
 async fn each_range_has_one_holder_and_a_spare_process_takes_the_first_free_one() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
-    assert_eq!((range(&one, false).await, range(&two, false).await, range(&one, false).await), (Ok(0), Ok(1), Ok(0)));
-    assert_eq!((take(&one, false).await, one.portion()), (held(false), Some(Portion { number: 0, of: 2 })));
+    assert_eq!(
+        (range(&one, false).await, range(&two, false).await, range(&one, false).await),
+        (only(0), only(1), only(0))
+    );
+    assert_eq!((take(&one, false).await, one.portions()), (held(false), Portions::none(2).with(0)));
     let full = Err("the division into 2 ranges".to_owned());
     assert_eq!((range(&three, false).await, range(&three, true).await), (full.clone(), full.clone()));
     assert!(three.has_division("the division into 2 ranges") && !three.has_division("one"));
@@ -445,22 +452,22 @@ async fn each_range_has_one_holder_and_a_spare_process_takes_the_first_free_one(
     assert_eq!(range(&three, true).await, full, "only its holder releases a range");
     two.release().await.unwrap();
     assert_eq!(holders(&three).await, named(&[Some("one"), None]));
-    assert_eq!((range(&three, true).await, take(&one, false).await), (Ok(1), held(false)));
-    assert_eq!(range(&two, true).await, Err("three".to_owned()), "a process never takes another range");
+    assert_eq!((range(&three, true).await, take(&one, false).await), (only(1), held(false)));
+    assert_eq!(range(&two, true).await, Err("three".to_owned()), "its range has another holder");
 }
 
 #[tokio::test]
 async fn a_range_whose_holder_is_silent_is_free_after_its_term_and_the_others_stay() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
-    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (only(0), only(1)));
     let begun = tokio::time::Instant::now();
     while range(&three, true).await.is_err() {
-        assert_eq!(range(&one, false).await, Ok(0));
+        assert_eq!(range(&one, false).await, only(0));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert!(begun.elapsed() + Duration::from_millis(100) >= TERM && begun.elapsed() < TERM * 2);
-    assert_eq!((range(&two, false).await, range(&one, false).await), (Err("three".to_owned()), Ok(0)));
+    assert_eq!((range(&two, false).await, range(&one, false).await), (Err("three".to_owned()), only(0)));
     assert_eq!(holders(&one).await, named(&[Some("one"), Some("three")]));
 }
 
@@ -468,7 +475,7 @@ async fn a_range_whose_holder_is_silent_is_free_after_its_term_and_the_others_st
 async fn a_range_of_a_clock_that_was_set_back_is_free_after_one_term() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
-    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (only(0), only(1)));
     assert!(range(&three, true).await.is_err());
     // All times in the record are those of a clock that was an hour ahead.
     let ahead = "for _, field in ipairs({'until', 'until:0', 'until:1', 'next'}) do \
@@ -476,7 +483,7 @@ async fn a_range_of_a_clock_that_was_set_back_is_free_after_one_term() {
     server.words::<()>(&["EVAL", ahead, "1", domain::keys::LEASE]);
     let begun = tokio::time::Instant::now();
     while range(&three, true).await.is_err() {
-        assert_eq!(range(&one, false).await, Ok(0));
+        assert_eq!(range(&one, false).await, only(0));
         assert!(begun.elapsed() < TERM * 2, "the range of a dead process is free after one term");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -488,18 +495,18 @@ async fn no_process_of_another_division_holds_anything_beside_one() {
     let server = Server::start();
     let [one, two] = ["one", "two"].map(|name| divided(&server, name, 2));
     let (whole, third) = (lease(&server, "whole"), divided(&server, "third", 3));
-    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (only(0), only(1)));
     let division = elsewhere("the division into 2 ranges");
     assert_eq!((take(&whole, true).await, take(&third, true).await), (division.clone(), division.clone()));
     one.release().await.unwrap();
     assert_eq!((take(&whole, true).await, take(&third, false).await), (division.clone(), division), "two still acts");
     two.release().await.unwrap();
     // It stood by when the last range was released.
-    assert_eq!((take(&whole, true).await, whole.portion()), (held(true), Some(Portion::WHOLE)));
+    assert_eq!((take(&whole, true).await, whole.portions()), (held(true), Portions::WHOLE));
     assert!(third.ranges().await.unwrap().is_empty());
     assert_eq!((take(&third, true).await, take(&one, false).await), (elsewhere("whole"), elsewhere("whole")));
     whole.release().await.unwrap();
-    assert_eq!((range(&third, true).await, range(&divided(&server, "fourth", 3), true).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&third, true).await, range(&divided(&server, "fourth", 3), true).await), (only(0), only(1)));
     assert_eq!(take(&whole, false).await, elsewhere("the division into 3 ranges"));
     assert_eq!(holders(&whole).await, named(&[Some("third"), Some("fourth"), None]));
 }
@@ -518,7 +525,7 @@ async fn processes_that_stand_by_divide_the_work_after_the_term_of_another_divis
         while ranges.contains(&None) {
             for (process, range) in processes.iter().zip(&mut ranges) {
                 let LeaseAnswer::Held { .. } = take(process, true).await else { continue };
-                *range = process.portion().map(|portion| portion.number);
+                *range = process.portions().iter().next().map(|portion| portion.number);
             }
             assert!(begun.elapsed() < TERM + Duration::from_millis(500), "{ranges:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -536,17 +543,17 @@ async fn processes_that_stand_by_divide_the_work_after_the_term_of_another_divis
 async fn holders_renew_ranges_that_the_server_lost_before_another_process_takes_one() {
     let server = Server::start();
     let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 2));
-    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (only(0), only(1)));
     assert_eq!(one.agree_on_shards(4).await, Ok(4));
     assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
     assert_eq!(range(&three, true).await, Err(String::new()));
-    assert_eq!(range(&one, false).await, Ok(0));
+    assert_eq!(range(&one, false).await, only(0));
     assert!(range(&three, true).await.is_err(), "the second holder may come");
-    assert_eq!((range(&two, false).await, two.agree_on_shards(6).await), (Ok(1), Ok(4)));
+    assert_eq!((range(&two, false).await, two.agree_on_shards(6).await), (only(1), Ok(4)));
     assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
-    assert_eq!(range(&one, false).await, Ok(0));
+    assert_eq!(range(&one, false).await, only(0));
     while range(&three, true).await.is_err() {
-        assert_eq!(range(&one, false).await, Ok(0));
+        assert_eq!(range(&one, false).await, only(0));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     assert_eq!(range(&two, false).await, Err("three".to_owned()));
@@ -557,7 +564,7 @@ async fn of_a_record_that_the_server_lost_all_released_ranges_are_free_immediate
     let server = Server::start();
     let [one, two, three, four, five] = ["one", "two", "three", "four", "five"].map(|name| divided(&server, name, 3));
     let taken = [range(&one, false).await, range(&two, false).await, range(&three, false).await];
-    assert_eq!(taken, [Ok(0), Ok(1), Ok(2)]);
+    assert_eq!(taken, [only(0), only(1), only(2)]);
     assert_eq!(server.ask::<String>("FLUSHALL"), "OK");
     let begun = tokio::time::Instant::now();
     let renewed = [range(&one, false).await, range(&two, false).await, range(&three, false).await];
@@ -566,7 +573,7 @@ async fn of_a_record_that_the_server_lost_all_released_ranges_are_free_immediate
     two.release().await.unwrap();
     let spares = [range(&four, true).await, range(&five, true).await];
     assert!(begun.elapsed() < TERM, "the holders of the lost record may still come");
-    assert_eq!(spares, [Ok(0), Ok(1)]);
+    assert_eq!(spares, [only(0), only(1)]);
 }
 
 #[tokio::test]
@@ -574,9 +581,106 @@ async fn many_processes_that_start_at_once_hold_different_ranges() {
     let server = Server::start();
     let processes: Vec<_> = (0..24).map(|number| divided(&server, &format!("p{number}"), 16)).collect();
     let taken = futures_util::future::join_all(processes.iter().map(|process| range(process, false))).await;
-    let mut ranges: Vec<u32> = taken.into_iter().flatten().collect();
+    let mut ranges: Vec<u32> = taken.into_iter().flatten().flatten().collect();
     ranges.sort_unstable();
     assert_eq!(ranges, (0..16).collect::<Vec<_>>());
+}
+
+/// The longest time of a move.
+const MOVE_MAX: Duration = Duration::from_secs(10);
+
+/// Renews the leases of these processes until it holds, and checks that no range has two holders.
+async fn renew_until(processes: &[&Lease], what: &str, holds: impl Fn() -> bool) {
+    let begun = tokio::time::Instant::now();
+    while !holds() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        for process in processes {
+            take(process, process.portions().is_empty()).await;
+        }
+        let held: u32 = processes.iter().map(|process| process.portions().count()).sum();
+        let all = processes.iter().flat_map(|process| process.portions().iter()).map(|portion| portion.number);
+        assert_eq!(all.collect::<std::collections::HashSet<_>>().len(), held as usize, "one holder for each range");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Returns the number of ranges of each process.
+fn counts(processes: &[&Lease]) -> Vec<u32> {
+    processes.iter().map(|process| process.portions().count()).collect()
+}
+
+/// Lets each process in turn give one range away until none has to; returns the number of moves.
+async fn balance(processes: &[&Lease]) -> usize {
+    let mut moves = 0;
+    loop {
+        let mut given = Vec::new();
+        for process in processes {
+            if let Some(portion) = process.give(MOVE_MAX).await.unwrap() {
+                given.push((process, portion));
+            }
+        }
+        let Some((process, portion)) = given.pop() else { return moves };
+        assert!(given.is_empty(), "one range moves at a time");
+        process.release_one(portion).await.unwrap();
+        let held = || counts(processes).iter().sum::<u32>() == portion.of;
+        renew_until(processes, "the range has a new holder", held).await;
+        moves += 1;
+    }
+}
+
+#[tokio::test]
+async fn a_process_takes_the_ranges_for_which_no_other_one_stands_by() {
+    let server = Server::start();
+    let [one, two, spare] = ["one", "two", "spare"].map(|name| divided(&server, name, 5));
+    assert_eq!((range(&one, false).await, range(&one, false).await), (only(0), only(0)), "others may start, too");
+    let begun = tokio::time::Instant::now();
+    renew_until(&[&one], "it takes all of them", || one.portions().count() == 5).await;
+    assert!(begun.elapsed() + Duration::from_millis(100) >= TERM);
+    assert!(range(&two, true).await.is_err());
+    one.release().await.unwrap();
+    assert_eq!((range(&two, true).await, range(&spare, true).await), (only(0), only(1)));
+    renew_until(&[&two, &spare], "each takes a share", || counts(&[&two, &spare]).iter().sum::<u32>() == 5).await;
+    assert!(counts(&[&two, &spare]).iter().all(|count| *count > 0));
+    // Of two processes that end, both ranges are taken by the last one.
+    let [survivor] = ["survivor"].map(|name| divided(&server, name, 5));
+    assert!(range(&survivor, true).await.is_err());
+    renew_until(&[&survivor], "it takes the first free one", || !survivor.portions().is_empty()).await;
+    renew_until(&[&survivor], "it takes all of them", || survivor.portions().count() == 5).await;
+    let moves: u64 = survivor.ranges().await.unwrap().iter().map(|range| range.moves).sum();
+    assert_eq!(moves, 5, "each range moved once since the division began");
+}
+
+#[tokio::test]
+async fn ranges_move_one_at_a_time_until_all_processes_have_an_equal_share() {
+    let server = Server::start();
+    let [one, two, three] = ["one", "two", "three"].map(|name| divided(&server, name, 8));
+    range(&one, false).await.unwrap();
+    renew_until(&[&one], "it takes all of them", || one.portions().count() == 8).await;
+    assert_eq!(balance(&[&one]).await, 0, "there is no other process");
+    assert!(range(&two, true).await.is_err());
+    assert_eq!((balance(&[&one, &two]).await, counts(&[&one, &two])), (4, vec![4, 4]));
+    assert!(range(&three, true).await.is_err());
+    assert_eq!(balance(&[&one, &two, &three]).await, 2);
+    let mut shares = counts(&[&one, &two, &three]);
+    shares.sort_unstable();
+    assert_eq!(shares, [2, 3, 3]);
+    assert!(one.portions().is_first(), "the first range stays");
+
+    // A range that is given to a process which ended is free for the others after one term.
+    two.release().await.unwrap();
+    renew_until(&[&one, &three], "they share its ranges", || counts(&[&one, &three]) == [4, 4]).await;
+    let late = divided(&server, "late", 8);
+    assert!(range(&late, true).await.is_err());
+    let mut given = Vec::new();
+    for process in [&one, &three] {
+        given.extend(process.give(MOVE_MAX).await.unwrap().map(|portion| (process, portion)));
+    }
+    let (process, portion) = given.pop().unwrap();
+    process.release_one(portion).await.unwrap();
+    let begun = tokio::time::Instant::now();
+    let all = || counts(&[&one, &three]).iter().sum::<u32>() == 8;
+    renew_until(&[&one, &three], "one of them takes it again", all).await;
+    assert!(begun.elapsed() + Duration::from_millis(100) >= TERM, "{:?}", begun.elapsed());
 }
 
 #[tokio::test]
@@ -584,7 +688,7 @@ async fn processes_agree_on_shards_while_one_runs_and_share_the_buckets_of_ident
     let server = Server::start();
     let [one, two] = ["one", "two"].map(|name| divided(&server, name, 2));
     assert!(one.agree_on_shards(4).await.is_err(), "it holds no range");
-    assert_eq!((range(&one, false).await, range(&two, false).await), (Ok(0), Ok(1)));
+    assert_eq!((range(&one, false).await, range(&two, false).await), (only(0), only(1)));
     assert_eq!((one.agree_on_shards(4).await, two.agree_on_shards(6).await), (Ok(4), Ok(4)));
     one.release().await.unwrap();
     assert_eq!(two.agree_on_shards(8).await, Ok(4), "it still runs");
@@ -613,7 +717,7 @@ async fn damaged_records_of_a_division_hang_and_mislead_no_process() {
     one.end_other_divisions(&doors).await.unwrap();
     assert!(server.ask::<bool>("SISMEMBER staffai:divisions 2"));
 
-    assert_eq!(range(&one, false).await, Ok(0));
+    assert_eq!(range(&one, false).await, only(0));
     for shards in ["3", "4000000000"] {
         let _: u32 = server.ask(&format!("HSET staffai:lease shards {shards}"));
         let refused = one.agree_on_shards(4).await.unwrap_err();

@@ -40,12 +40,29 @@ impl<B: Backend> OwnedStore for Resilient<B> {
         })
     }
 
+    fn leave(&self, ranges: Vec<Range>) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let (status, last) = {
+                let state = self.shared.lock();
+                (state.status.clone(), state.overlay.last())
+            };
+            if status == StoreStatus::Ready {
+                self.shared.enough.notify_one();
+                let mut progress = self.shared.progress.subscribe();
+                // Neither a failure nor the end of the store promises that the writes arrived: their range then ends by
+                // itself.
+                let _ = progress.wait_for(|progress| progress.of(last).is_some()).await;
+            }
+            self.shared.lock().terms.leave(&ranges);
+        })
+    }
+
     fn token(&self, range: &Range) -> FencingToken {
         self.shared.lock().terms.token(range)
     }
 
     fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, WriteOutcome> {
-        if self.shared.lock().terms.is_fenced(range) {
+        if !self.shared.lock().terms.is_owned(range) {
             return Box::pin(ready(WriteOutcome::Fenced));
         }
         counter!(STORE_WRITES_TOTAL).increment(writes.len() as u64);

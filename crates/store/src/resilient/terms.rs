@@ -62,6 +62,16 @@ impl Terms {
         self.0.insert(range.clone(), Ownership::Fenced) != Some(Ownership::Fenced)
     }
 
+    /// Ends the ownership of these ranges, which another process may own from now on.
+    pub fn leave(&mut self, ranges: &[Range]) {
+        self.0.retain(|range, ownership| *ownership == Ownership::Fenced || !ranges.contains(range));
+    }
+
+    /// True if this process began to own the range, and neither left nor lost it.
+    pub fn is_owned(&self, range: &Range) -> bool {
+        self.0.get(range).is_some_and(|ownership| *ownership != Ownership::Fenced)
+    }
+
     /// True if another process owns this range.
     pub fn is_fenced(&self, range: &Range) -> bool {
         self.0.get(range) == Some(&Ownership::Fenced)

@@ -99,15 +99,16 @@ impl Failure {
             Self::Busy => (StatusCode::SERVICE_UNAVAILABLE, "all connections are busy; try again in a moment"),
             Self::Loop => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "another process passed this request on, and this one is not active; try again in a moment",
+                "another process passed this request on, and this one does not answer it; try again in a moment",
             ),
             Self::Tunnel => (StatusCode::METHOD_NOT_ALLOWED, "this service opens no tunnels"),
-            Self::NoneActive => {
-                (StatusCode::SERVICE_UNAVAILABLE, "this process stands by, and no other one is active; try again")
-            }
+            Self::NoneActive => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "another process answers requests, and none is known; try again in a moment",
+            ),
             Self::Unreachable => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "this process stands by, and the active one cannot be reached; try again in a moment",
+                "another process answers requests, and it cannot be reached; try again in a moment",
             ),
             Self::Broken => (StatusCode::BAD_GATEWAY, "the active process ended before it answered"),
             Self::Late => (StatusCode::GATEWAY_TIMEOUT, "the active process did not answer in time"),
@@ -147,6 +148,22 @@ impl Forwarder {
     /// Returns the route for all paths.
     pub(super) fn router(self) -> Router {
         Router::new().fallback_service(any(forward).with_state(self))
+    }
+
+    /// Passes a request on. Returns the response of the active process, or a refusal.
+    pub(super) async fn answer(&self, link: Link, ended: CancellationToken, request: Request) -> Response {
+        let path = request.uri().path().to_owned();
+        let passed = self.pass(link, ended, request).await;
+        let label = passed.as_ref().map_or_else(|failure| failure.label(), |_| "answered");
+        counter!(FORWARDED_REQUESTS_TOTAL, "outcome" => label).increment(1);
+        passed.unwrap_or_else(|failure| {
+            let (status, why) = failure.answer();
+            let mut response = (self.refuse)(&path, status, why);
+            if status == StatusCode::SERVICE_UNAVAILABLE {
+                response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
+            }
+            response
+        })
     }
 
     /// Sends a request to the active process. Returns its response, whose body or socket passes later.
@@ -202,19 +219,7 @@ async fn forward(
     ended: Option<axum::Extension<CancellationToken>>,
     request: Request,
 ) -> Response {
-    let path = request.uri().path().to_owned();
-    let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
-    let passed = forwarder.pass(link, ended, request).await;
-    let label = passed.as_ref().map_or_else(|failure| failure.label(), |_| "answered");
-    counter!(FORWARDED_REQUESTS_TOTAL, "outcome" => label).increment(1);
-    passed.unwrap_or_else(|failure| {
-        let (status, why) = failure.answer();
-        let mut response = (forwarder.refuse)(&path, status, why);
-        if status == StatusCode::SERVICE_UNAVAILABLE {
-            response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
-        }
-        response
-    })
+    forwarder.answer(link, ended.map(|axum::Extension(ended)| ended).unwrap_or_default(), request).await
 }
 
 /// Returns the request for the active process.

@@ -12,6 +12,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::{spawn_blocking, yield_now};
+use tokio_util::sync::CancellationToken;
 
 use crate::api::body_slots::BodySlots;
 use crate::api::connection_slots::ConnectionSlot;
@@ -21,7 +22,7 @@ use crate::api::grants::{Cut, Grant};
 use crate::api::guard::{Access, GuardedRequest, Link, Rejection, admit, shows_bearer};
 use crate::api::metrics_page::MetricsPage;
 use crate::api::site::{FETCH_MODE, is_foreign};
-use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
+use crate::api::{ApiOptions, Elsewhere, SERVER_NAME, bodies, dashboard};
 use domain::api_key::{Caller, Proven, Right};
 use domain::ids::Timestamp;
 use domain::tool::server::Tooling;
@@ -44,6 +45,11 @@ pub fn router(options: ApiOptions) -> Router {
     let programs =
         options.programs.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
     let signed = options.signed.layer(from_fn_with_state(BodySlots::new(), while_there_is_room));
+    // A request is passed on before this process judges it.
+    let [programs, signed] = [programs, signed].map(|routes| match &options.elsewhere {
+        Some(elsewhere) => routes.layer(from_fn_with_state(elsewhere.clone(), elsewhere_or_here)),
+        None => routes,
+    });
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -230,6 +236,20 @@ pub(super) async fn guard(
     let (cut, asked) = (request.extensions().get::<Cut>().cloned(), headers_of_refusal(request.headers()));
     let granted = Grant { keys, caller }.while_it_holds(next.run(request), cut);
     granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
+}
+
+/// Passes a request on while another process serves it.
+async fn elsewhere_or_here(
+    State(Elsewhere { forwarder, is_here }): State<Elsewhere>,
+    link: axum::Extension<Link>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if is_here() {
+        return next.run(request).await;
+    }
+    let ended = request.extensions().get::<CancellationToken>().cloned().unwrap_or_default();
+    forwarder.answer(*link, ended, request).await
 }
 
 /// Keeps the headers that a refusal depends on, for refusals after the request is consumed.

@@ -11,6 +11,7 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use crate::problem::problem;
+use domain::ids::millis;
 use ports::Processes;
 use ports::processes::{Cluster, HeldRange, ProcessReport};
 use ports::vitals::rfc3339;
@@ -30,11 +31,12 @@ async fn list(State(processes): State<Arc<dyn Processes>>) -> Response {
     Json(json!({"processes": processes, "ranges": ranges})).into_response()
 }
 
-fn range(HeldRange { portion, holder, age }: &HeldRange) -> Value {
+fn range(HeldRange { portion, holder, age, moves }: &HeldRange) -> Value {
     json!({
         "range": portion.to_string(),
         "process": holder,
         "held_seconds": holder.as_ref().map(|_| age.as_secs()),
+        "moves": moves,
     })
 }
 
@@ -47,5 +49,6 @@ fn process(ProcessReport { name, state, details }: &ProcessReport) -> Value {
         "since": details.map(|details| rfc3339(details.since)),
         "address": details.map(|details| &details.address),
         "reached_at": details.and_then(|details| details.reached_at.as_ref()),
+        "lag_ms": details.map(|details| millis(details.lag)),
     })
 }

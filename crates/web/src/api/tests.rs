@@ -170,6 +170,7 @@ struct Served {
 
 fn listener(known: &Arc<Known>, keys: Arc<dyn Keys>, page: Option<Router>, limits: Limits) -> Api {
     Api::new(ApiOptions {
+        elsewhere: None,
         signed: signed(),
         routes: Router::new(),
         exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
@@ -642,6 +643,7 @@ async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
     let api = Api::new(ApiOptions {
+        elsewhere: None,
         signed: Router::new(),
         routes: Router::new(),
         exposure: Exposure {

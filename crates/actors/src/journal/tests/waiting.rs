@@ -48,7 +48,8 @@ impl World {
         match self.approvals.now().await? {
             ApprovalsMsg::Ask(waiting) => Some(format!("ask {}", waiting.gate.turn.id)),
             ApprovalsMsg::Gone(waiting) => Some(format!("gone {}", waiting.gate.turn.id)),
-            ApprovalsMsg::Decide(..)
+            ApprovalsMsg::Moved(_)
+            | ApprovalsMsg::Decide(..)
             | ApprovalsMsg::List(_)
             | ApprovalsMsg::Overview(_)
             | ApprovalsMsg::Withdraw(..) => None,

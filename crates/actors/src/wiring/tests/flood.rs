@@ -21,6 +21,7 @@ use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::receipt::Receipt;
 use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::messages::root::RootMsg;
 use crate::messages::summaries::{Conversation, SummariesMsg};
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
@@ -170,7 +171,7 @@ fn unread<T>() -> crate::runtime::handle::Reply<T> {
 /// Returns the row of the table for this kind; none if it takes no messages.
 async fn flooded(kind: ActorKind) -> Option<String> {
     match kind {
-        ActorKind::Root => takes_none::<Root>(kind),
+        ActorKind::Root => direct(|all| all.root.clone(), || RootMsg::Follow(unread())).await,
         ActorKind::Ops => takes_none::<crate::ops::Ops>(kind),
         ActorKind::Listener => takes_none::<crate::listening::Listening>(kind),
         ActorKind::Providers => takes_none::<crate::providers::Providers>(kind),

@@ -5,6 +5,9 @@
 //! - At most one division holds the lease at a time. Its term ends with the last term of its ranges, so a process of
 //!   another division, or one that does all the work, waits for all of them.
 //! - A process that stands by takes the first free range with one request, for any number of ranges.
+//! - A process that holds ranges takes the free ones that no process stands by for, up to an equal share of all.
+//! - Ranges move one at a time from a process to one that has at least two fewer, so all processes soon have an equal
+//!   share, and then no range moves.
 //! - A released range is free immediately. If the server lost the record, a process that stands by waits one term for
 //!   the holders.
 //! - Fencing tokens of two divisions are not comparable. So the owners of a division end all terms of the others
@@ -23,7 +26,7 @@ use super::super::owning;
 use super::{Lease, LeaseAnswer, LeaseFault, Terms, millis};
 use domain::ids::Door;
 use domain::keys;
-use domain::ownership::{Portion, RANGES_MAX};
+use domain::ownership::{Portion, Portions, RANGES_MAX};
 use ports::Peers;
 use ports::processes::HeldRange;
 
@@ -31,151 +34,37 @@ use ports::processes::HeldRange;
 pub(super) struct Division {
     /// The number of ranges, 2 or more.
     pub ranges: u32,
-    /// The range that this process took. It never takes another one.
-    pub held: Mutex<Option<u32>>,
+    /// The ranges that this process holds, as far as it knows.
+    pub held: Mutex<Portions>,
+    /// Orders the requests that change them, so that no renewal takes a range again that was just released.
+    changing: tokio::sync::Mutex<()>,
     /// The agreed number of the platform's connections; zero before that. Each renewal restores it in a record that the
     /// server lost.
     pub shards: AtomicU32,
+    /// True if this process takes no further ranges, because it ends.
+    pub ends: AtomicBool,
     /// True if a request has no answer, so that the server may have given a range to this process.
     pub unanswered: AtomicBool,
 }
 
-/// Key: the record. Arguments: the name of the caller, the duration of a term and the time for which a process that
-/// stands by is remembered, both in milliseconds, 1 if the caller stands by, the number of ranges, the name of the
-/// division, the range that the caller holds (-1: any), the agreed number of connections (0: unknown), 1 if the caller may
-/// hold a range without knowing it. Returns the range, and 1 if another process stands by; or -1 and the holder. A
-/// renewal costs the same for any number of ranges.
-///
-/// `next` is a time before which no range becomes free without a release, because renewals only extend terms. Until then,
-/// a request of a process that stands by costs the same for any number of ranges, too.
-///
-/// If an active process begins a record that was not released, the server may have lost an earlier one: until `grace`, a
-/// process that stands by takes no range without a known holder.
-const TAKE: &str = r"
-if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local term, ranges, patient, mine = tonumber(ARGV[2]), tonumber(ARGV[5]), ARGV[4] == '1', tonumber(ARGV[7])
-local told = {}
-local function ends(field) return math.min(tonumber(told[field] or 0) or 0, now + term) end
-local function text(time) return string.format('%.0f', time) end
-local function waits(holder)
-    redis.call('HSET', KEYS[1], 'waiting', ARGV[1], 'waits_until', text(now + ARGV[3]))
-    redis.call('PEXPIRE', KEYS[1], ARGV[3])
-    return {-1, holder}
-end
-local function read(fields)
-    for i, value in ipairs(redis.call('HMGET', KEYS[1], unpack(fields))) do told[fields[i]] = value or nil end
-end
-if mine >= 0 then
-    read({'holder', 'until', 'released', 'waiting', 'waits_until', 'holder:' .. mine, 'until:' .. mine})
-else
-    read({'holder', 'next'})
-    local soonest = tonumber(told.next or 0) or 0
-    if patient and ARGV[9] == '0' and told.holder == ARGV[6] and now < soonest and soonest <= now + term then
-        return waits(ARGV[6])
-    end
-    local flat = redis.call('HGETALL', KEYS[1])
-    for i = 1, #flat, 2 do told[flat[i]] = flat[i + 1] end
-end
-local holder = told.holder
-if not holder and not told.released and patient then
-    holder, told['until'] = '', text(now + term)
-    redis.call('HSET', KEYS[1], 'holder', holder, 'until', told['until'])
-end
-if holder and holder ~= ARGV[6] and ends('until') > now and (holder ~= '' or patient) then
-    redis.call('HSET', KEYS[1], 'until', text(ends('until')))
-    return waits(holder)
-end
-if holder ~= ARGV[6] then
-    local lost = (holder or '') == '' and not told.released and not patient
-    local grace = lost and now + term or 0
-    told = {waiting = told.waiting, waits_until = told.waits_until, grace = text(grace)}
-    redis.call('DEL', KEYS[1])
-    redis.call('HSET', KEYS[1], 'grace', told.grace)
-    if told.waiting then redis.call('HSET', KEYS[1], 'waiting', told.waiting, 'waits_until', told.waits_until or '0') end
-end
--- A term that ends later than one term from now, because the clock was set back, is shortened once.
-local function shorten(field)
-    if (tonumber(told[field] or 0) or 0) > now + term then
-        told[field] = text(now + term)
-        redis.call('HSET', KEYS[1], field, told[field])
-    end
-end
-local function held(k) return told['holder:' .. k] and ends('until:' .. k) > now end
-local found = nil
-if mine >= 0 then
-    shorten('until:' .. mine)
-    if held(mine) and told['holder:' .. mine] ~= ARGV[1] then return {-1, told['holder:' .. mine]} end
-    found = mine
-else
-    shorten('grace')
-    for k = ranges - 1, 0, -1 do
-        shorten('until:' .. k)
-        local name = told['holder:' .. k]
-        if not held(k) and (name or not patient or ends('grace') <= now) then found = k end
-    end
-    for k = 0, ranges - 1 do
-        if held(k) and told['holder:' .. k] == ARGV[1] then found = k end
-    end
-end
-if mine < 0 then
-    local soonest = now + term
-    for k = 0, ranges - 1 do
-        if held(k) then
-            soonest = math.min(soonest, ends('until:' .. k))
-        elseif k ~= found then
-            -- A range that had a holder is free now; the others may still have one until the end of the grace.
-            soonest = math.min(soonest, told['holder:' .. k] and now or ends('grace'))
-        end
-    end
-    redis.call('HSET', KEYS[1], 'next', text(soonest))
-end
-if not found then return waits(ARGV[6]) end
-if told['holder:' .. found] ~= ARGV[1] then redis.call('HSET', KEYS[1], 'since:' .. found, text(now)) end
-local over = text(now + term)
-redis.call('HDEL', KEYS[1], 'released')
-redis.call('HSET', KEYS[1], 'holder', ARGV[6], 'until', over, 'holder:' .. found, ARGV[1], 'until:' .. found, over)
-if ARGV[8] ~= '0' then redis.call('HSETNX', KEYS[1], 'shards', ARGV[8]) end
-local waiting = told.waiting
-if waiting == ARGV[1] then
-    redis.call('HDEL', KEYS[1], 'waiting', 'waits_until')
-    waiting = nil
-end
-redis.call('PEXPIRE', KEYS[1], ARGV[3])
-return {found, waiting and (tonumber(told.waits_until or 0) or 0) > now and '1' or '0'}
-";
+/// Takes and renews ranges.
+const TAKE: &str = include_str!("ranges/take.lua");
 
-/// Key: the record. Arguments: the name of the caller, the number of ranges, the name of the division. Ends the terms of
-/// the caller, and the term of the division with its last range; forgets that the caller stands by.
-const RELEASE: &str = r"
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local told = redis.call('HMGET', KEYS[1], 'holder', 'waiting', 'waits_until')
-if told[2] == ARGV[1] then redis.call('HDEL', KEYS[1], 'waiting', 'waits_until') end
-if told[1] ~= ARGV[3] then return 1 end
-local last, held = now, false
-for k = 0, ARGV[2] - 1 do
-    local range = redis.call('HMGET', KEYS[1], 'holder:' .. k, 'until:' .. k)
-    if range[1] == ARGV[1] then
-        held = true
-        redis.call('HSET', KEYS[1], 'holder:' .. k, '', 'until:' .. k, '0')
-    elseif range[1] then
-        last = math.max(last, tonumber(range[2] or 0) or 0)
-    end
-end
-if not held then return 1 end
-redis.call('HDEL', KEYS[1], 'next')
-if last > now then
-    redis.call('HSET', KEYS[1], 'until', string.format('%.0f', last))
-else
-    redis.call('HDEL', KEYS[1], 'holder', 'until')
-    if told[2] and told[2] ~= ARGV[1] and (tonumber(told[3] or 0) or 0) > now then
-        redis.call('HSET', KEYS[1], 'released', '1')
-    end
-end
-return 1
-";
+/// Chooses a range that the caller gives to another process.
+const GIVE: &str = include_str!("ranges/give.lua");
+
+/// Releases one range of the caller, or all.
+const RELEASE: &str = include_str!("ranges/release.lua");
+
+/// The time within which a process that stands by asks again, unless it ended: several of its pauses, shorter than a
+/// term.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The time for which a process with an equal share lets others take a free range.
+const LETS: Duration = Duration::from_millis(300);
+
+// A range whose process died has another one within three seconds.
+const _: () = assert!(super::TERM.as_millis() + LETS.as_millis() + super::RENEW_EVERY.as_millis() < 3_000);
 
 /// Key: the record. Returns the server's time in milliseconds, and all fields with their values.
 const READ: &str = r"
@@ -221,50 +110,113 @@ impl Division {
 
     /// Creates the view of a process that holds no range yet. There are 2 ranges or more.
     pub(super) fn into(ranges: u32) -> Self {
-        let (held, shards, unanswered) = (Mutex::new(None), AtomicU32::new(0), AtomicBool::new(false));
-        Self { ranges, held, shards, unanswered }
+        let (shards, ends, unanswered) = (AtomicU32::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        Self {
+            ranges,
+            held: Mutex::new(Portions::none(ranges)),
+            changing: tokio::sync::Mutex::default(),
+            shards,
+            ends,
+            unanswered,
+        }
     }
 
-    /// Returns the request of the process with this name for a range.
+    /// Returns the request of the process with this name for ranges.
     fn taking(&self, terms: Terms, name: &str, stands_by: bool) -> Cmd {
         let held = *self.held.lock();
         let mut take = cmd("EVAL");
         take.arg(TAKE).arg(1).arg(terms.key).arg(name);
         take.arg(millis(terms.term)).arg(millis(terms.waits)).arg(u8::from(stands_by));
-        take.arg(self.ranges).arg(self.name()).arg(held.map_or(-1, i64::from));
-        take.arg(self.shards.load(Ordering::Relaxed)).arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed)));
+        take.arg(self.ranges).arg(self.name()).arg(self.shards.load(Ordering::Relaxed));
+        take.arg(u8::from(self.unanswered.swap(true, Ordering::Relaxed))).arg(millis(FRESH));
+        let ends = self.ends.load(Ordering::Relaxed);
+        take.arg(if ends { -1 } else { i64::try_from(LETS.as_millis()).unwrap_or(-1) });
+        for portion in held.iter() {
+            take.arg(portion.number);
+        }
         take
     }
 
     /// Records the answer to this request.
-    fn taken(&self, (range, told): (i64, String)) -> LeaseAnswer {
+    fn taken(&self, (granted, told, ranges): Taken) -> LeaseAnswer {
         self.unanswered.store(false, Ordering::Relaxed);
-        let Ok(range) = u32::try_from(range) else { return LeaseAnswer::Elsewhere(told) };
-        *self.held.lock() = Some(range);
+        if granted < 0 {
+            return LeaseAnswer::Elsewhere(told);
+        }
+        let numbers = ranges.split(',').filter_map(|number| number.parse().ok());
+        *self.held.lock() = numbers.fold(Portions::none(self.ranges), Portions::with);
         LeaseAnswer::Held { awaited: told == "1" }
     }
 
-    /// Returns the request of the process with this name to end its terms.
-    fn releasing(&self, terms: Terms, name: &str) -> Cmd {
+    /// Returns the request of the process with this name to give a range away. The move ends within `lasts`.
+    fn giving(&self, terms: Terms, name: &str, lasts: Duration) -> Cmd {
+        let mut give = cmd("EVAL");
+        give.arg(GIVE).arg(1).arg(terms.key).arg(name).arg(self.ranges).arg(self.name());
+        give.arg(millis(terms.waits)).arg(millis(FRESH)).arg(millis(lasts));
+        give
+    }
+
+    /// Returns the request of the process with this name to release a range; `None`: all.
+    fn releasing(&self, terms: Terms, name: &str, only: Option<u32>) -> Cmd {
         let mut release = cmd("EVAL");
         release.arg(RELEASE).arg(1).arg(terms.key).arg(name).arg(self.ranges).arg(self.name());
+        release.arg(millis(terms.term)).arg(only.map_or(-1, i64::from));
         release
     }
 }
+
+/// The answer of [`TAKE`].
+type Taken = (i64, String, String);
 
 const DIVIDED: &str = "the division into ";
 const RANGES: &str = " ranges";
 
 impl Lease {
-    pub(super) async fn take_range(
+    pub(super) async fn take_ranges(
         &self,
         division: &Division,
         stands_by: bool,
     ) -> (Instant, Result<LeaseAnswer, LeaseFault>) {
+        let _changing = division.changing.lock().await;
         let take = division.taking(self.terms, &self.name, stands_by);
         let mut sent = Instant::now();
         let answer = self.ask_timed(&take, &mut sent).await.map(|answer| division.taken(answer));
         (sent, answer)
+    }
+
+    /// From now on, this process takes no further ranges: it ends.
+    pub fn takes_no_more(&self) {
+        if let Some(division) = &self.division {
+            division.ends.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns a range that this process must give to another one, which has at least two fewer. Until it is
+    /// [released](Self::release_one), at most for `lasts`, no other range moves.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`].
+    pub async fn give(&self, lasts: Duration) -> Result<Option<Portion>, LeaseFault> {
+        let Some(division) = self.division.as_ref().filter(|division| division.held.lock().count() > 1) else {
+            return Ok(None);
+        };
+        let number: i64 = self.ask(&division.giving(self.terms, &self.name, lasts)).await?;
+        Ok(u32::try_from(number).ok().map(|number| Portion { number, of: division.ranges }))
+    }
+
+    /// Releases one of the ranges of this process, for the process to which it was given. This process has finished its
+    /// last write about it, and does not renew it from now on, also after an error.
+    ///
+    /// # Errors
+    /// See [`LeaseFault`]. The term of the range then ends by itself.
+    pub async fn release_one(&self, portion: Portion) -> Result<(), LeaseFault> {
+        let Some(division) = &self.division else { return Ok(()) };
+        let _changing = division.changing.lock().await;
+        {
+            let mut held = division.held.lock();
+            *held = held.without(portion.number);
+        }
+        self.ask::<u8>(&division.releasing(self.terms, &self.name, Some(portion.number))).await.map(|_| ())
     }
 
     /// True if this is the name of the caller's division.
@@ -273,9 +225,9 @@ impl Lease {
         self.division.as_ref().is_some_and(|division| division.name() == holder)
     }
 
-    pub(super) async fn release_range(&self) -> Result<(), LeaseFault> {
+    pub(super) async fn release_ranges(&self) -> Result<(), LeaseFault> {
         let Some(division) = &self.division else { return Ok(()) };
-        let release = division.releasing(self.terms, &self.name);
+        let release = division.releasing(self.terms, &self.name, None);
         self.ask::<u8>(&release).await.map(|_| ())
     }
 
@@ -371,7 +323,8 @@ fn held_ranges(told: &[String]) -> Vec<HeldRange> {
         let holder = field(&format!("holder:{number}")).filter(|name| !name.is_empty());
         let holder = holder.filter(|_| time(&format!("until:{number}")) > now).map(str::to_owned);
         let age = Duration::from_millis(now.saturating_sub(time(&format!("since:{number}"))));
-        HeldRange { portion: Portion { number, of }, holder, age }
+        let moves = time(&format!("moves:{number}"));
+        HeldRange { portion: Portion { number, of }, holder, age, moves }
     };
     of.filter(|of| *of <= RANGES_MAX).map_or_else(Vec::new, |of| (0..of).map(|number| range(number, of)).collect())
 }

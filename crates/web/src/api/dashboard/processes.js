@@ -1,4 +1,4 @@
-// The processes that share the store, if there are several: which one is active, its range of a
+// The processes that share the store, if there are several: which ones are active, their ranges of a
 // divided bot, and which ones stand by. Ranges without a process come first.
 
 import { ago, make, set } from "./dom.js";
@@ -16,9 +16,9 @@ export function processesOf(read) {
     if (!told) return;
     element.hidden = told.processes.length < 2;
     set(sum, String(told.processes.length));
-    const ranges = new Map(told.ranges.map((range) => [range.process, range]));
+    const held = (name) => told.ranges.filter(({ process }) => process === name);
     const free = told.ranges.filter(({ process }) => process === null);
-    list.replaceChildren(...free.map(freeRow), ...told.processes.map((process) => row(process, ranges.get(process.name))));
+    list.replaceChildren(...free.map(freeRow), ...told.processes.map((process) => row(process, held(process.name))));
   };
   return { element, look };
 }
@@ -29,11 +29,12 @@ function freeRow({ range }) {
   return line;
 }
 
-function row({ name, state, version, since, address, reached_at }, held) {
-  const does = held ? `${state}, range ${held.range}` : state;
+function row({ name, state, version, since, address, reached_at, lag_ms }, held) {
+  const late = lag_ms >= 1000 ? `, lag ${Math.round(lag_ms / 1000)} s` : "";
+  const does = (held.length ? `${state}, ${held.length > 1 ? "ranges" : "range"} ${held.map(({ range }) => range).join(" ")}` : state) + late;
   const line = make("li", state, make("span", "name", name), make("span", "figure", version ? `${does}, version ${version}` : does),
     make("span", "since", since ? ago(Math.max(0, Date.now() - Date.parse(since))) : ""));
   line.title = !address ? "it reports in a form of another version"
-    : `listens at ${address}${reached_at ? `; other processes reach it at ${reached_at}` : "; takes no requests from other processes"}`;
+    : held.map(({ range, held_seconds, moves }) => `range ${range} for ${held_seconds} s, moves: ${moves}\n`).join("") + `listens at ${address}${reached_at ? `; other processes reach it at ${reached_at}` : "; takes no requests from other processes"}`;
   return line;
 }

@@ -42,6 +42,7 @@ async fn standing_by(
     let known = Arc::new(Known { status: Mutex::new(Status::Standby), alive: Mutex::new(true) });
     let membership = member(secret);
     let options = ApiOptions {
+        elsewhere: None,
         signed: Router::new(),
         routes: Router::new(),
         exposure: Exposure {
@@ -229,6 +230,7 @@ async fn clients_that_connect_between_two_pages_of_a_process_wait_for_the_next_o
     let sockets = Sockets::default();
     let exposure = || Exposure { address: "127.0.0.1:0".to_owned(), sockets: sockets.clone(), ..Exposure::default() };
     let options = || ApiOptions {
+        elsewhere: None,
         signed: Router::new(),
         routes: Router::new(),
         exposure: exposure(),
