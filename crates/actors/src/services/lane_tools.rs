@@ -33,7 +33,9 @@ impl KeptLaneTools {
         let mut kept = self.0.lock();
         if kept.len() >= LANES_MAX && !kept.contains_key(&lane) {
             let oldest = kept.iter().min_by_key(|(_, (_, at))| *at).map(|(lane, _)| lane.clone());
-            oldest.into_iter().for_each(|lane| drop(kept.remove(&lane)));
+            if let Some(oldest) = oldest {
+                kept.remove(&oldest);
+            }
         }
         kept.insert(lane, (tools, Instant::now()));
     }

@@ -19,7 +19,7 @@ use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority
 use crate::messages::outbox::{OutboxMsg, TurnDraft};
 use domain::clean::tail;
 use domain::completion::{Completion, Request, Usage};
-use domain::dialogue::{Dialogue, Event, ShownPart};
+use domain::dialogue::{Dialogue, Event, RequestFacts, ShownPart};
 use domain::ending::Ending;
 use domain::happening::{CallPurpose, Happening};
 use domain::model::Row;
@@ -79,14 +79,10 @@ impl TurnTask<'_> {
                     dialogue.request(&row, takes_tools, self.notes(facts).as_deref())
                 }
             };
-            // A clean call has tools of its own.
-            if let Some(tools) = asked.lane_tools.clone().filter(|_| self.depth == 0) {
-                parts.tools.lane_tools.keep(turn, tools);
-            }
+            self.keep_tools(&asked);
             let kept = timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::new(deadline);
-            let (started_at, over) = (Instant::now(), false);
-            let sent = (&request, asked.tool_bytes);
+            let (started_at, over, sent) = (Instant::now(), false, (&request, asked.tool_bytes));
             let call = Underway { task: self, row: &row, sent, tries, started_at, flow: flow.clone(), over };
             let result = match &broken {
                 Some(shown_part) => self.complete_rest(&row.key, &request, shown_part, flow).await,
@@ -129,6 +125,13 @@ impl TurnTask<'_> {
                     tries = 0;
                 }
             }
+        }
+    }
+
+    /// Keeps the choice of tools for the next prompts of the lane. A clean call has tools of its own.
+    fn keep_tools(&self, asked: &RequestFacts) {
+        if let Some(tools) = asked.lane_tools.as_deref().filter(|_| self.depth == 0) {
+            self.parts.tools.lane_tools.keep(self.turn, tools.clone());
         }
     }
 

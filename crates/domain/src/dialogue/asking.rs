@@ -28,7 +28,7 @@ pub struct RequestFacts {
     /// calls, because such a request repeats the first one only for the tools.
     pub tool_bytes: usize,
     /// The choice of tools to repeat in the next prompts of the lane; `None` if there was none to make.
-    pub lane_tools: Option<LaneTools>,
+    pub lane_tools: Option<Box<LaneTools>>,
 }
 
 /// The way in which tools were offered to a model.
@@ -205,7 +205,7 @@ impl Dialogue {
         // First, because tools are added behind the others.
         let tools = answer.into_iter().chain(tools).collect();
         let own = self.own_tools(row, takes_tools).filter(|_| offered != ToolOffer::Nothing && brought.is_none());
-        let lane_tools = own.and_then(|(tools, most)| tools.lane_tools(most));
+        let lane_tools = own.and_then(|(tools, most)| tools.lane_tools(most)).map(Box::new);
         (
             Request { messages, form, tools, hosted, answer_function, choice, sampling },
             RequestFacts { row: row.key.clone(), offered, tool_bytes, lane_tools },

@@ -190,16 +190,12 @@ impl TurnTools {
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
         let spec = |place: usize| Arc::clone(self.spec(place));
         let added = |tool: AddedTool| tool.place().map_or_else(read_result, spec);
-        match self.all(most) {
-            Some(places) => {
-                let all = places.iter().map(|place| spec(*place as usize));
-                all.chain((!self.kept.is_empty()).then(read_result)).collect()
-            }
-            None => {
-                let (first, further) = self.chosen(most);
-                first.into_iter().map(spec).chain([find_tools()]).chain(further.into_iter().map(added)).collect()
-            }
+        if let Some(places) = self.all(most) {
+            let all = places.iter().map(|place| spec(*place as usize));
+            return all.chain((!self.kept.is_empty()).then(read_result)).collect();
         }
+        let (first, further) = self.chosen(most);
+        first.into_iter().map(spec).chain([find_tools()]).chain(further.into_iter().map(added)).collect()
     }
 
     /// Returns the choice to repeat in the next prompts of the lane; `None` if all tools fit.

@@ -483,7 +483,7 @@ fn tools_are_told_in_the_prompt_of_a_row_that_wants_it_so() {
     assert!(!instructions.contains(ANSWER_FUNCTION) && !requests[0].answer_function, "the answer is text");
     assert_eq!(requests[1].messages[5].content, call);
     assert!(requests[1].messages[6].content.starts_with("<tool_result tool=\"roll_dice\">\n8\n</tool_result>"));
-    // A plain message takes one call, whatever form the answer has.
+    // A plain message takes one call in each form of its answer.
     let called = r#"{"tool": "give_answer", "arguments": {"type": "text", "response": "Here", "data": ""}}"#;
     for (said, words) in [(GOOD, "Here"), (called, "Here"), ("Just words.", "Just words.")] {
         let (step, requests) = tell(long(), tools_that(false, 5, 10), Takes::Prompt, vec![Do::Says(said)]);
