@@ -22,9 +22,6 @@ const MOST: usize = 5_000;
 /// The longest name, in characters.
 const NAME_MAX: usize = 80;
 
-/// The roles of administrators and owners of the workspace.
-const OFFICES: [&str; 2] = ["admin", "owner"];
-
 /// A member's data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Profile {
@@ -83,8 +80,7 @@ impl People {
             let inside = role.unwrap_or(inside);
             let length = inside.bytes().take_while(u8::is_ascii_alphanumeric).count();
             let (id, after) = inside.split_at(length);
-            let is_known = ids::is_id(id) || (role.is_some() && OFFICES.contains(&id));
-            if let (true, Some(after)) = (is_known, after.strip_prefix('>')) {
+            if let (true, Some(after)) = (ids::is_id(id), after.strip_prefix('>')) {
                 let of_member = || self.0.lock().get(id).map(|(_, profile)| profile.name.clone());
                 let known = if role.is_some() { handle(id) } else { of_member() };
                 named.push('@');
@@ -136,8 +132,7 @@ async fn read(api: &WebApi, team: &str, user: &str) -> Option<Profile> {
     let name = names.into_iter().find(|name| !name.trim().is_empty()).unwrap_or_else(|| user.to_owned());
     // In a shared channel, a member may be an administrator of another workspace.
     let own = told.team_id == team;
-    let [admin, owner] = OFFICES;
-    let roles = [(own && told.is_admin, admin), (own && told.is_owner, owner)];
+    let roles = [(own && told.is_admin, "admin"), (own && told.is_owner, "owner")];
     let roles = roles.into_iter().filter(|(is, _)| *is).map(|(_, role)| role.to_owned()).collect();
     Some(Profile {
         name: name.chars().take(NAME_MAX).collect(),
@@ -161,6 +156,6 @@ mod tests {
         let named = |text: &str| people.named(text, |id| (id == "S1").then(|| "crew".to_owned()));
         assert_eq!(named("<@U1> and <@U2>, <@>, <@U1"), "@Ann and @U2, <@>, <@U1");
         assert_eq!(named("<@&S1>, <@&S2>, <@&admin>"), "@crew, @S2, @admin");
-        assert_eq!(named("<@&channel> <@&> <@&S1 <@admin>"), "<@&channel> <@&> <@&S1 <@admin>");
+        assert_eq!(named("<@&> <@&S1 <@&é>"), "<@&> <@&S1 <@&é>");
     }
 }

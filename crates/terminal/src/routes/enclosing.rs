@@ -3,18 +3,18 @@
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Parts;
-use super::problem::refused;
 use super::submit::{Submit, TEXT_MAX};
+use super::typed::InputRefusal;
 use crate::DOOR;
 use domain::api_key::Caller;
 use domain::attachment::{Attachment, MAX_ATTACHMENTS};
 use domain::ids::Person;
+use domain::incoming::Incoming;
 use ports::shares::Share;
 use ports::{SentFile, blocking};
 
@@ -62,7 +62,7 @@ pub(super) async fn receive(
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Received, Box<Response>> {
+) -> Result<Received, InputRefusal> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if !is_json(kind) {
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "send JSON, with Content-Type: application/json"));
@@ -98,8 +98,8 @@ pub(super) async fn receive(
     Ok(Received { body, room })
 }
 
-fn refusal(status: StatusCode, why: &str) -> Box<Response> {
-    Box::new(refused(status, why))
+fn refusal(status: StatusCode, why: &str) -> InputRefusal {
+    (status, why.to_owned())
 }
 
 fn is_json(kind: &str) -> bool {
@@ -120,12 +120,12 @@ fn check(files: &[SubmittedFile]) -> Result<(), String> {
     Ok(())
 }
 
-/// Holds the files of a message for its turn, and returns their descriptions.
-pub(super) fn held(parts: &Parts, files: Vec<SubmittedFile>, room: Option<Share>) -> Vec<Attachment> {
-    let Some(room) = room else { return Vec::new() };
+/// Holds the files of a message for its turn. A command has none.
+pub(super) fn attach(parts: &Parts, incoming: &mut Incoming, files: Vec<SubmittedFile>, room: Option<Share>) {
+    let (Incoming::Posted(posted), Some(room)) = (incoming, room) else { return };
     let sent = |SubmittedFile { name, media_type, data }| SentFile {
         file: Attachment { name, ..Attachment::of_bytes(media_type, data.len()) },
         bytes: data,
     };
-    parts.sessions.hold_files(files.into_iter().map(sent).collect(), room)
+    posted.attachments = parts.sessions.hold_files(files.into_iter().map(sent).collect(), room);
 }

@@ -151,7 +151,7 @@ pub(super) async fn submit(
 ) -> Response {
     let Received { mut body, room } = match enclosing::receive(&parts, &caller, &headers, body).await {
         Ok(received) => received,
-        Err(refusal) => return *refusal,
+        Err((status, why)) => return refused(status, &why),
     };
     let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
@@ -186,10 +186,8 @@ pub(super) async fn submit(
             Ok((None, said)) => return Json(done(&body, said)).into_response(),
             Err((status, why)) => return refused(status, &why),
         };
-    if let Incoming::Posted(posted) = &mut incoming
-        && !known
-    {
-        posted.attachments = enclosing::held(&parts, std::mem::take(&mut body.attachments), room);
+    if !known {
+        enclosing::attach(&parts, &mut incoming, std::mem::take(&mut body.attachments), room);
     }
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
