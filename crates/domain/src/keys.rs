@@ -17,7 +17,6 @@ pub mod triggers;
 
 use std::time::Duration;
 
-use crate::gate::GateId;
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::key_part::{legacy, part};
 use crate::ownership::Range;
@@ -59,7 +58,7 @@ pub const CLICK_PREFIX: &str = "staffai:click:";
 
 /// Returns the key of a click on a gate that another process may have open: see [`crate::gate::passed`].
 #[must_use]
-pub fn click(gate: &GateId) -> String {
+pub fn click(gate: impl std::fmt::Display) -> String {
     format!("{CLICK_PREFIX}{gate}")
 }
 

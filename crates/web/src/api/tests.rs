@@ -864,6 +864,7 @@ async fn requests_behind_each_other_in_one_connection_leave_the_thread_to_others
         metrics: Arc::new(String::new),
         page: None,
         limits: Limits::default(),
+        elsewhere: None,
     });
     let served = Served::serve(api, known).await;
     let mut stream = TcpStream::connect(served.address).await.unwrap();
