@@ -369,7 +369,7 @@ fn kept_routes(settings: &Settings, basics: &Basics, audit: &Arc<Audit>, home: &
         .merge(api::usage::router(used))
         .merge(api::recorded::router(recorded))
         .merge(api::backup::router(Arc::new(copies)))
-        .merge(api::links::router(Arc::new(Linker { basics: basics.clone() })))
+        .merge(api::links::router(Arc::new(Linker { basics: basics.clone() }), Arc::new(doors::NAMES)))
 }
 
 /// Returns the records of the doors, those of platforms first.

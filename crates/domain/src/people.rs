@@ -20,10 +20,6 @@ use crate::limits::{Cost, Limits};
 pub const ACCOUNTS_MAX: usize = 8;
 /// The maximum number of linked accounts of all persons: the record of the links stays below half a megabyte.
 pub const LINKED_MAX: usize = 10_000;
-/// The doors at which people have accounts.
-const DOORS: [&str; 3] = ["api", "discord", "slack"];
-/// The maximum length of the id of an account, in bytes. Each platform's own ids are shorter.
-const ID_MAX: usize = 128;
 /// The version of the record of the links.
 const VERSION: u32 = 1;
 /// The community of the accounts of the limiter that count a person at all doors. No id of a community has this form.
@@ -126,14 +122,6 @@ pub enum LinkRefusal {
     /// The store does not answer, or its record is damaged.
     #[error("the links cannot be read or written at this moment; try again in a minute")]
     Away,
-}
-
-/// True if there can be such an account: at a known door, with an id of at most 128 bytes without spaces.
-#[must_use]
-pub fn can_exist(account: &Person) -> bool {
-    let Person { door, id } = account;
-    let is_odd = |c: char| c.is_whitespace() || c.is_control();
-    DOORS.contains(&door.as_str()) && id.len() <= ID_MAX && !id.contains(is_odd)
 }
 
 /// The links of all persons.

@@ -66,6 +66,37 @@ fn formats_are_checked() {
     }
 }
 
+/// Secrets in other words, languages and letters.
+const OTHER_WORDS: [&str; 27] = [
+    "one-time code",
+    "oneTimeCode",
+    "2FA code",
+    "SMS code",
+    "CVV2",
+    "credit card no",
+    "p@ssword",
+    "passw0rd",
+    "pa$$word",
+    "p a s s w o r d",
+    "P.I.N",
+    "seed words",
+    "IBAN",
+    "social security number",
+    "пароль",
+    "Ваш ПАРОЛЬ",
+    "mot de passe",
+    "senha",
+    "wachtwoord",
+    "lösenord",
+    "hasło",
+    "パスワード",
+    "密码",
+    "비밀번호",
+    "mật khẩu",
+    "كلمة المرور",
+    "पासवर्ड",
+];
+
 #[test]
 fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
     let text = |name: &str| json!({name: {"type": "string"}});
@@ -84,34 +115,10 @@ fn a_form_that_asks_for_a_secret_is_refused_however_it_is_written() {
         "Passwort",
         "contraseña",
         "yourpassword2",
-        "one-time code",
-        "oneTimeCode",
-        "2FA code",
-        "SMS code",
-        "CVV2",
-        "credit card no",
-        "p@ssword",
-        "passw0rd",
-        "pa$$word",
-        "p a s s w o r d",
-        "P.I.N",
-        "seed words",
-        "IBAN",
-        "social security number",
-        "пароль",
-        "Ваш ПАРОЛЬ",
-        "mot de passe",
-        "senha",
-        "wachtwoord",
-        "lösenord",
-        "hasło",
-        "パスワード",
-        "密码",
-        "비밀번호",
-        "mật khẩu",
-        "كلمة المرور",
-        "पासवर्ड",
-    ] {
+    ]
+    .into_iter()
+    .chain(OTHER_WORDS)
+    {
         assert_eq!(form(&text(name), &[]), Err(Unfit::Secret), "{name}");
     }
     let described = [
