@@ -133,6 +133,7 @@ async fn activated(mut checked: Checked, launch: &Launch) -> Result<(Checked, Op
         );
         held.release().await;
     }
+    standby::show(true);
     Ok((checked, None))
 }
 
@@ -199,9 +200,6 @@ fn check_again(earlier: Checked, launch: &Launch) -> Checked {
 }
 
 async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Result<Assembled, StartError> {
-    if active.is_none() {
-        standby::show(true);
-    }
     let Checked { configured, live, platforms, own, pictures, speech, voice, us } = checked;
     let Launch { reread, clock, dice, faults, documents, alone, .. } = launch;
     let (settings, mask, events) = (configured.settings.clone(), configured.redaction.clone(), doors::events(&clock));
@@ -214,10 +212,9 @@ async fn build(checked: Checked, launch: Launch, active: Option<Active>) -> Resu
     links::refresh(&basics.live, &*basics.store).await;
     let sessions = sessions(&basics);
     let mut doors = opened(door_records(platforms, &sessions, nats_door), documents)?;
-    let portions = active.as_ref().map_or(Portions::WHOLE, Active::portions);
+    let ranges = OwnRanges::new(active.as_ref().map_or(Portions::WHOLE, Active::portions));
     let peers = active.as_ref().and_then(Active::peers);
-    let ranges = OwnRanges::new(portions);
-    let records = Records::new(&basics, limiter, turns(owned, &doors.all, portions));
+    let records = Records::new(&basics, limiter, turns(owned, &doors.all, ranges.now()));
     let (speech, meter) = counted(speech, &basics, &records.limiter);
     doors.calls = voices::calls(&settings, voice, (&speech, &events, &basics)).map_err(StartError::Configuration)?;
     let vitals = Arc::new(vitals(&basics, &ranges, launch.tally, launch.logged, mask));

@@ -65,9 +65,9 @@ impl World {
     }
 }
 
-fn total(message: DiscordMsg) -> u32 {
+fn total(message: &DiscordMsg) -> u32 {
     match message {
-        DiscordMsg::StartShards(total) => total,
+        DiscordMsg::StartShards(total) => *total,
         DiscordMsg::Follow(_) => panic!("no range changes here"),
     }
 }
@@ -76,7 +76,7 @@ fn total(message: DiscordMsg) -> u32 {
 async fn as_many_shards_as_configured_or_advised_are_started() {
     for (configured, expected) in [(None, 3), (Some(2), 2)] {
         let mut world = world(configured, vec![Ok(Advice { shards: 3, ..ADVICE })]).await;
-        let total = total(world.discord.next().await);
+        let total = total(&world.discord.next().await);
         assert_eq!(total, expected);
     }
 }
@@ -156,7 +156,7 @@ async fn processes_agree_on_the_shards_and_share_each_bucket() {
     let (others, portion) = (Others::new(8, 2), Portion { number: 1, of: 2 });
     let begun = Instant::now();
     let mut world = divided(None, vec![Ok(advice)], portion, Some(others)).await;
-    let total = total(world.discord.next().await);
+    let total = total(&world.discord.next().await);
     assert!(total == 8 && begun.elapsed() >= RESERVE_AGAIN * 2, "{total}");
     let begun = Instant::now();
     let mut waits = Vec::new();
