@@ -202,7 +202,7 @@ mod tests {
     use domain::effort::Effort;
     use domain::gate::{Case, Gate, GateId, Parked, Subject};
     use domain::ids::{Door, MessageId, Timestamp};
-    use domain::ownership::{FencingToken, Shards};
+    use domain::ownership::FencingToken;
     use ports::{Clock as _, Store};
 
     const DOOR: Door = Door::new("d");
@@ -329,7 +329,7 @@ mod tests {
         let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
         let opener = Opener::new(dir.path(), clock.clone());
         let store = Arc::new(Resilient::start(move || opener.open(), clock.clone()).await.unwrap());
-        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        let turns = owner(&store, Portions::WHOLE);
         assert!(turns.adopt().await.part().is_empty());
         let (waits, works) = (OpenTurn::new(turn("1"), None), OpenTurn::new(turn("2"), None));
         let now = clock.now();
