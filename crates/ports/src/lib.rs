@@ -1,5 +1,5 @@
 //! The traits between actors and edges, without wire types. Each marked section below is one subject: time and chance,
-//! faults, store, models, tools, events, requests, posts, files, audit, pages. The modules contain the data types of
+//! faults, store, tools, events, requests, posts, files, audit, pages. The modules contain the data types of
 //! these traits, and further traits:
 //!
 //! | module | traits of |
@@ -63,7 +63,8 @@ pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, Usage
 pub use self::lottery::Lottery;
 pub use self::members::{AccountLinks, Facts, MemberSettings, PromptSections};
 pub use self::metering::{
-    Bill, EmbeddingAsk, Meter, NotEmbedded, PaidWork, WorkMetering, WorkPayer, WorkRefused, WorkReservation, micros,
+    Bill, EmbeddingAsk, Meter, Metering, NotEmbedded, PaidWork, WorkMetering, WorkPayer, WorkRefused, WorkReservation,
+    micros,
 };
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{
@@ -81,7 +82,6 @@ use domain::arm_figures::ArmFigures;
 use domain::audit::AuditFilter;
 use domain::daily::DayUse;
 use domain::document::DocumentText;
-use domain::embedding::Embeddings;
 use domain::experiment::Trial;
 use domain::gate::{ApprovalDecision, Click, ClickRefusal};
 use domain::ids::{MessageId, Person, Place, Timestamp};
@@ -215,24 +215,6 @@ pub trait Limiter: Send + Sync {
 pub trait Backups: Send + Sync {
     /// Starts a backup. Its text arrives in chunks; without its last line it is incomplete.
     fn begin(&self) -> mpsc::Receiver<Vec<u8>>;
-}
-
-// === Model ===
-
-/// Model use outside of turns. It counts against limits and in the ledger like turns.
-#[async_trait]
-pub trait Metering: Send + Sync {
-    /// Creates embeddings, within five minutes.
-    ///
-    /// # Errors
-    /// See [`NotEmbedded`].
-    async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
-
-    /// Returns the token limit of this person per window. `None`: unlimited.
-    fn most_tokens(&self, person: &Person) -> Option<u64>;
-
-    /// Returns how long the limits refuse this person from now on. `None` if they do not, or permanently.
-    async fn refused_for(&self, person: &Person) -> Option<Duration>;
 }
 
 // === Tools ===

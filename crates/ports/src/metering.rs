@@ -7,9 +7,25 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::ModelError;
-use domain::embedding::EmbeddingRequest;
+use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::ids::{MessageId, Person, Place, TurnId};
 use domain::tool::{OnBehalf, PaidCost};
+
+/// Model use outside of turns. It counts against limits and in the ledger like turns.
+#[async_trait]
+pub trait Metering: Send + Sync {
+    /// Creates embeddings, within five minutes.
+    ///
+    /// # Errors
+    /// See [`NotEmbedded`].
+    async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
+
+    /// Returns the token limit of this person per window. `None`: unlimited.
+    fn most_tokens(&self, person: &Person) -> Option<u64>;
+
+    /// Returns how long the limits refuse this person from now on. `None` if they do not, or permanently.
+    async fn refused_for(&self, person: &Person) -> Option<Duration>;
+}
 
 /// A request for embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -35,6 +35,13 @@ pub struct Sentence {
     pub has_audio: bool,
 }
 
+/// The known part of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TextState {
+    Grows,
+    Whole,
+}
+
 /// The answer of one turn.
 pub struct Answer {
     /// The message of the turn.
@@ -43,8 +50,7 @@ pub struct Answer {
     pub is_cut: bool,
     /// True if the turn becomes an exchange of the conversation: a command and an apology do not.
     pub is_exchange: bool,
-    /// True once its whole text is known.
-    is_complete: bool,
+    text_state: TextState,
     /// The last sentence with speech.
     last_spoken: Option<usize>,
     sentences: Sentences,
@@ -72,7 +78,7 @@ impl Answer {
             turn,
             is_cut: false,
             is_exchange,
-            is_complete: false,
+            text_state: TextState::Grows,
             last_spoken: None,
             sentences: Sentences::new(),
             text: String::new(),
@@ -119,7 +125,7 @@ impl Answer {
     /// Completes the answer with its whole text.
     pub fn finish(&mut self, whole: &str) -> Vec<Sentence> {
         let whole = &whole[..whole.floor_char_boundary(TEXT_MAX)];
-        self.is_complete = true;
+        self.text_state = TextState::Whole;
         let sent = self.text.len() - self.sentences.pending().len();
         let mut sentences = if let Some(rest) = whole.strip_prefix(self.text.as_str()) {
             self.grow(rest)
@@ -155,7 +161,7 @@ impl Answer {
     /// True if the answer is complete and its last speech began to sound: there is nothing to interrupt.
     #[must_use]
     pub fn is_heard(&self, spoken_to: Option<usize>) -> bool {
-        self.is_complete && spoken_to >= self.last_spoken
+        self.text_state == TextState::Whole && spoken_to >= self.last_spoken
     }
 
     fn begin(&mut self) {

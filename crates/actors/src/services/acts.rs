@@ -141,7 +141,7 @@ mod tests {
     #[test]
     fn the_last_turns_are_remembered_with_their_first_calls() {
         let acts = Arc::<Acts>::default();
-        for number in 0..TURNS_MAX + 1 {
+        for number in 0..=TURNS_MAX {
             drop(acts.begins(&turn(&number.to_string()), "clear"));
         }
         assert!(acts.of(&turn("0")).is_empty() && acts.of(&turn("1")).len() == 1);

@@ -23,17 +23,16 @@ const NUMBER: &str = "7341";
 const QUESTION: &str = "Call the tool lucky_number once, then tell me in a few words the number that it gave.";
 
 /// The results of a round.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// True if the model calls tools of the request.
-    native: bool,
+    /// How the model gets its tools: in the request, in its prompt (tested if it called none of the request), or not at
+    /// all.
+    tools: ToolMode,
     /// True if it does so when the same request asks for structured output, and then answers in that form.
     both: bool,
     /// True if it does so when the same request offers a function that gives the answer, and then answers by it.
     /// Tested if the row answers by it, or without `both`.
     function: bool,
-    /// True if it writes the call of a tool that the prompt describes, and then answers. Tested without `native`.
-    prompt: bool,
     signs: Vec<String>,
 }
 
@@ -43,31 +42,30 @@ pub async fn round(models: &dyn Models, row: &Row, instructions: &Item, schema: 
     let begun = Instant::now();
     let function = row.replies_by_function();
     let trial = Trial { models, row: &row.key, instructions, schema, function };
-    let mut found = Found::default();
+    let mut found = Found { tools: ToolMode::Off, both: false, function: false, signs: Vec::new() };
     if let Err(error) = trial.run(&mut found).await {
         return (CheckStatus::Note, format!("the test of tools failed: {}: {}", error.kind.as_str(), error.message));
     }
     let took = begun.elapsed().as_millis();
     let yes = |flag: bool| if flag { "yes" } else { "no" };
     let signs = if found.signs.is_empty() { String::new() } else { format!("; {}", found.signs.join("; ")) };
-    let (native, both) = (yes(found.native), yes(found.both));
+    let (native, both) = (yes(found.tools == ToolMode::Native), yes(found.both));
     let function = if found.both && !row.replies_by_function() { "not needed" } else { yes(found.function) };
     let (verdict, line) = compare(row, &found);
     let ways = format!("with structured output in one call: {both}; with a function for the answer: {function}");
-    let prompt = if found.native { "not needed" } else { yes(found.prompt) };
+    let prompt = match found.tools {
+        ToolMode::Native => "not needed",
+        other => yes(other == ToolMode::Prompt),
+    };
     (verdict, format!("calls tools: {native}; {ways}; described in the prompt: {prompt}; {took} ms{line}{signs}"))
 }
 
 /// Compares the row with the results. Returns the recommended values if they differ.
 fn compare(row: &Row, found: &Found) -> (CheckStatus, String) {
-    let tools = match (found.native, found.prompt) {
-        (true, _) => ToolMode::Native,
-        (false, true) => ToolMode::Prompt,
-        (false, false) => ToolMode::Off,
-    };
+    let tools = found.tools;
     let reply_by = match (found.both, found.function, row.reply_by) {
         (_, true, ReplyBy::Tool) => ReplyBy::Tool,
-        (false, false, _) if found.native => ReplyBy::Schema,
+        (false, false, _) if tools == ToolMode::Native => ReplyBy::Schema,
         (_, _, ReplyBy::Schema) => ReplyBy::Schema,
         _ => ReplyBy::Auto,
     };
@@ -122,7 +120,7 @@ impl Trial<'_> {
                 return Ok(());
             }
             if let Some((completion, call)) = self.offer(&opening, form, found).await? {
-                found.native = true;
+                found.tools = ToolMode::Native;
                 let answers = self.finish(&opening, &completion, &call, form, found).await?;
                 let way = if form == Form::Function { &mut found.function } else { &mut found.both };
                 *way = answers;
@@ -132,13 +130,14 @@ impl Trial<'_> {
             return Ok(());
         }
         if let Some((completion, call)) = self.offer(&opening, Form::Later, found).await? {
-            found.native = true;
+            found.tools = ToolMode::Native;
             self.finish(&opening, &completion, &call, Form::Later, found).await?;
         }
-        if !found.native
+        if found.tools == ToolMode::Off
             && let Some((completion, call)) = self.offer(&opening, Form::Prompt, found).await?
+            && self.finish(&opening, &completion, &call, Form::Prompt, found).await?
         {
-            found.prompt = self.finish(&opening, &completion, &call, Form::Prompt, found).await?;
+            found.tools = ToolMode::Prompt;
         }
         Ok(())
     }
