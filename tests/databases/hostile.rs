@@ -312,9 +312,9 @@ async fn functions_that_were_made_in_a_database_are_never_called() {
         "ceil(TEXT)",
         "ceiling(TEXT)",
         "floor(TEXT)",
-        "substring(TEXT, NUMERIC)",
+        "\"substring\"(TEXT, NUMERIC)",
         "substr(TEXT, NUMERIC)",
-        "trim(TEXT, INTEGER)",
+        "\"trim\"(TEXT, INTEGER)",
         "btrim(TEXT, INTEGER)",
     ] {
         postgres.make(&format!("CREATE FUNCTION {function} RETURNS TEXT LANGUAGE sql AS '{secret}'")).await;

@@ -36,6 +36,8 @@ impl Drop for Guarded {
 impl Guarded {
     /// Starts it, with tokens that live for this many seconds.
     async fn start(life: u32) -> Self {
+        // Another test may have installed it.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let script = root().join("tests/mcp/servers/login.py");
         let mut command = Command::new(python("python"));

@@ -95,6 +95,7 @@ fn pictures_denials_and_open_questions_are_shown_and_a_muted_answer_stays_heard(
     assert_eq!(browser.run(&format!("return {LAST}.includes('was real')")), false);
     assert_eq!(browser.run(&format!("return {LINES}.includes('was not approved and did not run')")), true);
     // Muted in the middle of an answer, and stopped after that.
+    browser.until(&format!("!({SPEAKS})"));
     browser.keys("#draft", "tell me a long story\n");
     browser.until(&format!("{SPEAKS} && document.querySelector('#caption .said-word')"));
     browser.click("#mute");

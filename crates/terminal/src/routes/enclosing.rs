@@ -5,6 +5,7 @@ use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::StreamExt as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Parts;
@@ -71,6 +72,7 @@ pub(super) async fn receive(
     let most = length.unwrap_or(SHORT_MAX);
     let too_long = || refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is too long");
     if most > BODY_MAX {
+        discard(body).await;
         return Err(too_long());
     }
     let person = Person::new(DOOR, caller.name());
@@ -96,6 +98,16 @@ pub(super) async fn receive(
         room = Some(reserve(read).await?);
     }
     Ok(Received { body, room })
+}
+
+/// Reads a body that is refused, up to twice its bound: clients that fail to send the rest do not read the refusal.
+async fn discard(body: Body) {
+    let (mut parts, mut read) = (body.into_data_stream(), 0);
+    while read < 2 * BODY_MAX
+        && let Some(Ok(part)) = parts.next().await
+    {
+        read += part.len();
+    }
 }
 
 fn refusal(status: StatusCode, why: &str) -> InputRefusal {

@@ -25,7 +25,7 @@ const QUESTION: &str = "Call the tool lucky_number once, then tell me in a few w
 /// The results of a round.
 #[derive(Debug, PartialEq, Eq)]
 struct Found {
-    /// How the model gets its tools: in the request, in its prompt (tested if it called none of the request), or not at
+    /// The place of tools that the model uses: in the request, in its prompt (tested if it called none of the request), or not at
     /// all.
     tools: ToolMode,
     /// True if it does so when the same request asks for structured output, and then answers in that form.
