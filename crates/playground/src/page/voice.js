@@ -28,6 +28,8 @@ const recited = reciter((now) => sounded(now, 0));
 const voice = () => (here.voice ? played : recited);
 
 /** Browsers allow sound only after the person acted. */
+const isAllowed = () => navigator.userActivation?.hasBeenActive ?? true;
+
 function wake() {
   if (!context) {
     context = new AudioContext();
@@ -144,7 +146,7 @@ const events = {
     if (!here.voice && !here.muted && event.speech) recited?.say(event.turn, event.sentence, event.speech);
   },
   audio(event) {
-    if (here.cut.has(event.turn) || here.muted) return;
+    if (here.cut.has(event.turn) || here.muted || !isAllowed()) return;
     wake();
     if (here.voiced === 0 && event.turn === here.turn) {
       here.voiced = performance.now();

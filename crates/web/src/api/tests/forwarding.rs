@@ -123,7 +123,7 @@ async fn requests_are_passed_on_and_health_is_that_of_the_process_itself() {
         cluster.address.send_replace(address.clone());
         let answer = standby.client.get(format!("{}/told", standby.url)).bearer_auth(KEY).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), &answer.headers()["retry-after"]), (503, &"1".parse().unwrap()));
-        assert!(answer.text().await.unwrap().starts_with("/told: this process stands by"), "{address:?}");
+        assert!(answer.text().await.unwrap().starts_with("/told: another process answers requests"), "{address:?}");
         assert_eq!(cluster.status("/healthz", &[]).await, 200);
     }
     cluster.address.send_replace(Some(cluster.active.address.to_string()));
