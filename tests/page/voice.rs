@@ -43,7 +43,7 @@ fn an_answer_is_spoken_and_an_interruption_silences_it() {
     browser.until(&format!("document.querySelector('#lines .spoken-block') && !{LINES}.includes('**')"));
     // The next answer is interrupted in the middle.
     browser.keys("#draft", "help\n");
-    browser.until(SPEAKS);
+    browser.until(&format!("{SPEAKS} && {LINES}.includes('Try one of these')"));
     browser.keys("body", "\u{e00c}");
     browser.until(&format!("!({SPEAKS}) && {} >= 0 && {LINES}.includes('Stopped')", ms("time-silence")));
     browser.until("document.querySelector('.unheard')");
