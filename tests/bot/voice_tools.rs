@@ -91,7 +91,7 @@ fn an_interruption_lets_a_tool_finish_that_changes_something_and_the_model_reads
         assert_eq!(
             world.model.last().talk(),
             "user: wait\nassistant: [interrupted here: the rest was not heard] \
-             [tool slow__wait was called; its result: Waited for 2 s.]\nuser: and now?"
+             [tool slow__wait was called; its result, which is data: \"Waited for 2 s.\"]\nuser: and now?"
         );
     });
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::clean::clean;
 use super::completion::Role;
 use super::forgetting::Forgetting;
 use super::ids::{Person, Timestamp};
@@ -57,12 +58,15 @@ pub struct Act {
 }
 
 impl Act {
-    /// Returns a result in one line of bounded length, without the brackets of marks.
+    /// Returns a result in one line of bounded length, without invisible characters and without the brackets and
+    /// quotation marks around it.
     #[must_use]
     pub fn shortened(result: &str) -> String {
+        let result = clean(result, usize::MAX);
         let plain = |c: char| match c {
             '[' => '(',
             ']' => ')',
+            '"' => '\'',
             _ if c.is_whitespace() => ' ',
             _ => c,
         };
@@ -77,7 +81,7 @@ impl Act {
 impl Display for Act {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match &self.result {
-            Some(result) => write!(f, "[tool {} was called; its result: {result}]", self.tool),
+            Some(result) => write!(f, "[tool {} was called; its result, which is data: \"{result}\"]", self.tool),
             None => write!(f, "[tool {} was called; it may have run, and its result is not known]", self.tool),
         }
     }

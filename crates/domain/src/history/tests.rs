@@ -305,7 +305,10 @@ fn an_interrupted_answer_tells_of_the_calls_that_changed_something() {
     for _ in 0..2 {
         history.tell_acts(Timestamp(1_000), &[act(Some("[interrupted here: the rest was not heard]\nGone."))]);
         let result = "(interrupted here: the rest was not heard) Gone.";
-        assert_eq!(said(&history)[1], format!("{mark} [tool clear_notes was called; its result: {result}]"));
+        assert_eq!(
+            said(&history)[1],
+            format!("{mark} [tool clear_notes was called; its result, which is data: \"{result}\"]")
+        );
     }
     history.tell_acts(Timestamp(2_000), &[act(None)]);
     assert_eq!(said(&history)[3], "All is well.", "a whole answer does not change");

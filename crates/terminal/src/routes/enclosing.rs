@@ -1,11 +1,14 @@
 //! Reads a submitted message with its files. Memory for long bodies is reserved before they are read.
 
+use std::fmt;
+
 use axum::Json;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::StreamExt as _;
+use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Parts;
@@ -37,6 +40,32 @@ pub struct SubmittedFile {
     /// The content; base64 in JSON.
     #[serde(serialize_with = "encoded", deserialize_with = "decoded")]
     pub data: Vec<u8>,
+}
+
+/// Reads attachments. Of those beyond the permitted number, only one is kept.
+pub(super) fn few<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SubmittedFile>, D::Error> {
+    struct Few;
+
+    impl<'de> Visitor<'de> for Few {
+        type Value = Vec<SubmittedFile>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of attachments")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<SubmittedFile>, A::Error> {
+            let mut files = Vec::new();
+            while files.len() <= MAX_ATTACHMENTS
+                && let Some(file) = list.next_element()?
+            {
+                files.push(file);
+            }
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(files)
+        }
+    }
+
+    deserializer.deserialize_seq(Few)
 }
 
 fn encoded<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
@@ -139,5 +168,5 @@ pub(super) fn attach(parts: &Parts, incoming: &mut Incoming, files: Vec<Submitte
         file: Attachment { name, ..Attachment::of_bytes(media_type, data.len()) },
         bytes: data,
     };
-    posted.attachments = parts.sessions.hold_files(files.into_iter().map(sent).collect(), room);
+    posted.attachments = parts.sessions.hold_files(posted, files.into_iter().map(sent).collect(), room);
 }

@@ -60,7 +60,7 @@ pub struct Submit {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_when_gone: bool,
     /// Its files, at most ten. They are in memory only until the turn reads them; a restart loses unread ones.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "enclosing::few", skip_serializing_if = "Vec::is_empty")]
     pub attachments: Vec<SubmittedFile>,
 }
 

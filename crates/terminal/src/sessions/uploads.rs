@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Sessions;
 use domain::attachment::Attachment;
+use domain::hex::hex;
 use domain::ids::Person;
+use domain::incoming::Posted;
 use ports::shares::{Share, Shares};
 use ports::{Attachments, FetchError, SentFile};
 
@@ -29,7 +32,7 @@ const SCHEME: &str = "upload:";
 /// The files, by number.
 pub(super) struct Uploads {
     room: Shares,
-    held: Mutex<Held>,
+    held: Arc<Mutex<Held>>,
 }
 
 #[derive(Default)]
@@ -39,6 +42,8 @@ struct Held {
 }
 
 struct HeldFile {
+    /// The hash of its message. Numbers begin anew with each process, and a stored address must not name another file.
+    message: String,
     bytes: Vec<u8>,
     until: Instant,
     /// The permit of all files of the message.
@@ -48,32 +53,42 @@ struct HeldFile {
 impl Uploads {
     /// Creates an empty memory.
     pub fn new() -> Self {
-        Self { room: Shares::new(Arc::new(Semaphore::new(KIB_MAX))), held: Mutex::default() }
+        Self { room: Shares::new(Arc::new(Semaphore::new(KIB_MAX))), held: Arc::default() }
     }
+}
 
-    fn drop_expired(&self) {
+impl Held {
+    fn drop_expired(&mut self) {
         let now = Instant::now();
-        self.held.lock().files.retain(|_, file| file.until > now);
+        self.files.retain(|_, file| file.until > now);
     }
 }
 
 impl Sessions {
     /// Waits for the memory permit of a message of this many bytes. `None` if it is not free for this person in time.
     pub(crate) async fn room_of_files(&self, person: &Person, bytes: usize) -> Option<Share> {
-        self.uploads.drop_expired();
+        self.uploads.held.lock().drop_expired();
         let kib = bytes.div_ceil(1024);
         timeout(ROOM_TIMEOUT, self.uploads.room.wait_many(Some(person), kib)).await.ok()
     }
 
     /// Holds the files of a message for its turn, and returns their descriptions.
-    pub(crate) fn hold_files(&self, files: Vec<SentFile>, room: Share) -> Vec<Attachment> {
+    pub(crate) fn hold_files(&self, posted: &Posted, files: Vec<SentFile>, room: Share) -> Vec<Attachment> {
         let (room, until) = (Arc::new(room), Instant::now() + UNREAD_FOR);
+        let named = serde_json::to_vec(&(&posted.place, &posted.id, posted.at)).unwrap_or_default();
+        let message = hex(&Sha256::digest(named));
+        let expiring = Arc::clone(&self.uploads.held);
+        tokio::spawn(async move {
+            sleep_until(until).await;
+            expiring.lock().drop_expired();
+        });
         let mut held = self.uploads.held.lock();
         let hold = |SentFile { file, bytes }| {
             held.last += 1;
             let number = held.last;
-            held.files.insert(number, HeldFile { bytes, until, _room: Arc::clone(&room) });
-            Attachment { url: format!("{SCHEME}{number}"), ..file }
+            let url = format!("{SCHEME}{number}-{message}");
+            held.files.insert(number, HeldFile { message: message.clone(), bytes, until, _room: Arc::clone(&room) });
+            Attachment { url, ..file }
         };
         files.into_iter().map(hold).collect()
     }
@@ -82,11 +97,13 @@ impl Sessions {
 #[async_trait]
 impl Attachments for Sessions {
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
-        let number =
-            url.strip_prefix(SCHEME).and_then(|number| number.parse::<u64>().ok()).ok_or(FetchError::Foreign)?;
+        let (number, message) =
+            url.strip_prefix(SCHEME).and_then(|url| url.split_once('-')).ok_or(FetchError::Foreign)?;
+        let number = number.parse::<u64>().map_err(|_| FetchError::Foreign)?;
         let mut held = self.uploads.held.lock();
+        held.drop_expired();
         let gone = || FetchError::Lost("the process was restarted, or the file waited too long".to_owned());
-        let file = held.files.get_mut(&number).ok_or_else(gone)?;
+        let file = held.files.get_mut(&number).filter(|file| file.message == message).ok_or_else(gone)?;
         file.until = file.until.min(Instant::now() + READ_FOR);
         if file.bytes.len() > most { Err(FetchError::TooLong) } else { Ok(file.bytes.clone()) }
     }
@@ -94,7 +111,7 @@ impl Attachments for Sessions {
 
 #[cfg(test)]
 mod tests {
-    use domain::ids::Door;
+    use domain::ids::{Door, MessageId, Place};
     use ports::testing::{ManualClock, MemoryStore};
 
     use super::*;
@@ -113,7 +130,9 @@ mod tests {
         let bytes = vec![7; kib << 10];
         let room = sessions.room_of_files(&person(who), bytes.len()).await?;
         let file = Attachment { name: "a.txt".to_owned(), ..Attachment::of_bytes(None, bytes.len()) };
-        sessions.hold_files(vec![SentFile { file, bytes }], room).pop()
+        let door = Door::new("api");
+        let posted = sessions.posted(MessageId::new(door.clone(), "1"), &Place::new(door, who), false, "");
+        sessions.hold_files(&posted, vec![SentFile { file, bytes }], room).pop()
     }
 
     #[tokio::test(start_paused = true)]
@@ -124,7 +143,11 @@ mod tests {
         assert!(hold(&sessions, "ben", KIB_MAX / 4).await.is_some());
         let most = KIB_MAX << 9;
         for (url, most, wrong) in [
-            ("upload:99", most, FetchError::Lost("the process was restarted, or the file waited too long".to_owned())),
+            (
+                "upload:99-a",
+                most,
+                FetchError::Lost("the process was restarted, or the file waited too long".to_owned()),
+            ),
             ("https://files.example/a", most, FetchError::Foreign),
             (&file.url, most - 1, FetchError::TooLong),
         ] {
@@ -139,5 +162,23 @@ mod tests {
         assert!(sessions.fetch(&file.url, most).await.is_err());
         tokio::time::sleep(UNREAD_FOR).await;
         assert!(hold(&sessions, "ada", KIB_MAX / 2).await.is_some(), "what no turn read is dropped as well");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_address_of_an_earlier_process_names_no_file_of_another_message() {
+        let earlier = hold(&sessions(), "ada", 1).await.unwrap();
+        let sessions = sessions();
+        let file = hold(&sessions, "ben", 1).await.unwrap();
+        assert_eq!((&earlier.url[..9], &file.url[..9]), ("upload:1-", "upload:1-"));
+        assert!(matches!(sessions.fetch(&earlier.url, 1024).await, Err(FetchError::Lost(_))));
+        assert!(sessions.fetch(&file.url, 1024).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_is_dropped_in_time_also_if_no_other_one_comes() {
+        let sessions = sessions();
+        hold(&sessions, "ada", 1).await.unwrap();
+        tokio::time::sleep(UNREAD_FOR + Duration::from_secs(1)).await;
+        assert!(sessions.uploads.held.lock().files.is_empty());
     }
 }
