@@ -19,7 +19,7 @@ use sqlparser::ast::{
 
 use super::engine::Engine;
 use super::harmless::concatenates;
-use super::names::JOINED_CHARS;
+use super::names::{JOINED_CHARS, called};
 
 /// Maximum size of a merged statement, in expressions and tables. The largest statement without a subquery is far
 /// smaller.
@@ -50,7 +50,7 @@ pub(super) fn check(engine: Engine, statement: &Statement) -> Result<(), String>
         Statement::Insert(insert) => {
             insert.source.as_ref().map_or(0, |source| queries.of_query(source, Column::STORED).whole)
         }
-        other => queries.part(other, Column::STORED).column(Column::STORED).size,
+        other => queries.of_part(other, Column::STORED).size,
     };
     let repeated = queries.recursive && queries.products > REPEATED_PRODUCTS_MAX;
     match engine {
@@ -274,15 +274,14 @@ const fn is_exact(data_type: &DataType) -> bool {
 
 /// Returns the digits of a function's result that do not come from its arguments, and its number of products.
 fn of_function(function: &Function) -> (u64, u64) {
-    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-    match name.map(|name| name.value.to_ascii_lowercase()).as_deref() {
-        Some("round" | "trunc") => match &function.args {
+    match called(function).as_str() {
+        "round" | "trunc" => match &function.args {
             FunctionArguments::List(list) if list.args.get(1).is_some_and(|places| !is_small(places)) => {
                 (ROUNDED_DIGITS, 0)
             }
             _ => (0, 0),
         },
-        Some("stddev" | "variance") => (0, 1),
+        "stddev" | "variance" => (0, 1),
         _ => (0, 0),
     }
 }
@@ -423,6 +422,9 @@ mod tests {
                 "SELECT y * y FROM (SELECT x * x AS y FROM (SELECT CAST('{long}' AS numeric) AS x FROM o) AS s) AS t"
             ),
             format!("SELECT id FROM o WHERE {} > 1", ["id"; 250].join(" * ")),
+            format!("UPDATE o SET id = {}", ["id"; 250].join(" * ")),
+            format!("DELETE FROM o WHERE {} > 1", ["id"; 250].join(" * ")),
+            format!("INSERT INTO o (id) VALUES ({})", ["1"; 250].join(" * ")),
             "SELECT CAST(concat(a, b) AS numeric) * 2 FROM o".to_owned(),
             "SELECT round(a, 2000) * round(a, 2000) FROM o".to_owned(),
             "SELECT round(a, n) / 3 FROM (SELECT round(a, n) * 2 AS a, n FROM o) AS t".to_owned(),

@@ -13,6 +13,7 @@ use sqlparser::ast::{
 
 use super::allowed::{STRUCTURE, TYPES, is_known};
 use super::engine::{Engine, is_plain_name};
+use super::names::called;
 
 /// Maximum length of a search or trim pattern, in characters. Such a call costs the product of the lengths of its
 /// arguments: with two long ones it runs for hours, and no database checks its timeout meanwhile.
@@ -404,10 +405,7 @@ pub(super) fn joins_text(expr: &Expr) -> bool {
 /// True if an expression puts texts behind each other.
 pub(super) fn concatenates(expr: &Expr) -> bool {
     match expr {
-        Expr::Function(function) => {
-            let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-            name.is_some_and(|name| ["concat", "string_agg"].contains(&name.value.to_ascii_lowercase().as_str()))
-        }
+        Expr::Function(function) => ["concat", "string_agg"].contains(&called(function).as_str()),
         Expr::BinaryOp { op, .. } => *op == BinaryOperator::StringConcat,
         _ => false,
     }
@@ -415,9 +413,8 @@ pub(super) fn concatenates(expr: &Expr) -> bool {
 
 /// Returns the pattern that a function searches for in its first argument.
 fn sought(function: &Function) -> Option<&Expr> {
-    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
     match &function.args {
-        FunctionArguments::List(list) if SEEKING.contains(&name.as_str()) => match list.args.get(1)? {
+        FunctionArguments::List(list) if SEEKING.contains(&called(function).as_str()) => match list.args.get(1)? {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(sought)) => Some(sought),
             _ => None,
         },

@@ -91,6 +91,12 @@ pub(super) fn table(engine: Engine, relation: &ObjectName) -> Result<String, Str
     Ok(parts.join("."))
 }
 
+/// Returns the name of a function without its schema, in lower case.
+pub(super) fn called(function: &Function) -> String {
+    let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+    name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default()
+}
+
 /// A name that `WITH` defines.
 struct Defined {
     key: String,
@@ -182,10 +188,7 @@ impl VisitorMut for Quote {
 /// Returns the name that `PostgreSQL` gives to the column of an expression.
 fn column(expr: &Expr) -> Option<Ident> {
     match expr {
-        Expr::Function(function) => {
-            let name = function.name.0.last().and_then(ObjectNamePart::as_ident)?;
-            Some(Ident::new(name.value.to_ascii_lowercase()))
-        }
+        Expr::Function(function) => Some(Ident::new(called(function))),
         Expr::Identifier(name) => Some(name.clone()),
         Expr::CompoundIdentifier(parts) => parts.last().cloned(),
         Expr::Nested(inner) => column(inner),
@@ -199,8 +202,7 @@ fn column(expr: &Expr) -> Option<Ident> {
 
 impl Quote {
     fn function(&self, function: &mut Function) {
-        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
-        let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
+        let name = called(function);
         if let ("timestampdiff", FunctionArguments::List(list)) = (name.as_str(), &mut function.args)
             && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(unit)))) = list.args.first_mut()
             && UNITS.contains(&unit.value.to_ascii_lowercase().as_str())
