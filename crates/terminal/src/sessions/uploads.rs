@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::Sessions;
 use domain::attachment::Attachment;
@@ -29,7 +29,7 @@ const READ_FOR: Duration = Duration::from_secs(60);
 /// The scheme of the addresses of these files.
 const SCHEME: &str = "upload:";
 
-/// The files, by number.
+/// The files.
 pub(super) struct Uploads {
     room: Shares,
     held: Arc<Mutex<Held>>,
@@ -37,13 +37,14 @@ pub(super) struct Uploads {
 
 #[derive(Default)]
 struct Held {
-    last: u64,
-    files: BTreeMap<u64, HeldFile>,
+    /// The files by address: the hash of the message, and the position in it. A stored address of an earlier process names
+    /// no file of another message.
+    files: BTreeMap<String, HeldFile>,
+    /// True while a task drops what expires.
+    is_swept: bool,
 }
 
 struct HeldFile {
-    /// The hash of its message. Numbers begin anew with each process, and a stored address must not name another file.
-    message: String,
     bytes: Vec<u8>,
     until: Instant,
     /// The permit of all files of the message.
@@ -64,6 +65,19 @@ impl Held {
     }
 }
 
+/// Drops what expires, until nothing is held.
+async fn sweep(held: Arc<Mutex<Held>>) {
+    loop {
+        sleep(READ_FOR).await;
+        let mut held = held.lock();
+        held.drop_expired();
+        held.is_swept = !held.files.is_empty();
+        if !held.is_swept {
+            return;
+        }
+    }
+}
+
 impl Sessions {
     /// Waits for the memory permit of a message of this many bytes. `None` if it is not free for this person in time.
     pub(crate) async fn room_of_files(&self, person: &Person, bytes: usize) -> Option<Share> {
@@ -77,33 +91,29 @@ impl Sessions {
         let (room, until) = (Arc::new(room), Instant::now() + UNREAD_FOR);
         let named = serde_json::to_vec(&(&posted.place, &posted.id, posted.at)).unwrap_or_default();
         let message = hex(&Sha256::digest(named));
-        let expiring = Arc::clone(&self.uploads.held);
-        tokio::spawn(async move {
-            sleep_until(until).await;
-            expiring.lock().drop_expired();
-        });
         let mut held = self.uploads.held.lock();
-        let hold = |SentFile { file, bytes }| {
-            held.last += 1;
-            let number = held.last;
-            let url = format!("{SCHEME}{number}-{message}");
-            held.files.insert(number, HeldFile { message: message.clone(), bytes, until, _room: Arc::clone(&room) });
+        if !std::mem::replace(&mut held.is_swept, true) {
+            tokio::spawn(sweep(Arc::clone(&self.uploads.held)));
+        }
+        let hold = |(position, SentFile { file, bytes })| {
+            let url = format!("{SCHEME}{message}-{position}");
+            held.files.insert(url.clone(), HeldFile { bytes, until, _room: Arc::clone(&room) });
             Attachment { url, ..file }
         };
-        files.into_iter().map(hold).collect()
+        files.into_iter().enumerate().map(hold).collect()
     }
 }
 
 #[async_trait]
 impl Attachments for Sessions {
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
-        let (number, message) =
-            url.strip_prefix(SCHEME).and_then(|url| url.split_once('-')).ok_or(FetchError::Foreign)?;
-        let number = number.parse::<u64>().map_err(|_| FetchError::Foreign)?;
+        if !url.starts_with(SCHEME) {
+            return Err(FetchError::Foreign);
+        }
         let mut held = self.uploads.held.lock();
         held.drop_expired();
         let gone = || FetchError::Lost("the process was restarted, or the file waited too long".to_owned());
-        let file = held.files.get_mut(&number).filter(|file| file.message == message).ok_or_else(gone)?;
+        let file = held.files.get_mut(url).ok_or_else(gone)?;
         file.until = file.until.min(Instant::now() + READ_FOR);
         if file.bytes.len() > most { Err(FetchError::TooLong) } else { Ok(file.bytes.clone()) }
     }
@@ -169,7 +179,7 @@ mod tests {
         let earlier = hold(&sessions(), "ada", 1).await.unwrap();
         let sessions = sessions();
         let file = hold(&sessions, "ben", 1).await.unwrap();
-        assert_eq!((&earlier.url[..9], &file.url[..9]), ("upload:1-", "upload:1-"));
+        assert!(earlier.url.ends_with("-0") && file.url.ends_with("-0"), "each is the first file of its message");
         assert!(matches!(sessions.fetch(&earlier.url, 1024).await, Err(FetchError::Lost(_))));
         assert!(sessions.fetch(&file.url, 1024).await.is_ok());
     }
@@ -177,8 +187,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_file_is_dropped_in_time_also_if_no_other_one_comes() {
         let sessions = sessions();
-        hold(&sessions, "ada", 1).await.unwrap();
-        tokio::time::sleep(UNREAD_FOR + Duration::from_secs(1)).await;
-        assert!(sessions.uploads.held.lock().files.is_empty());
+        for _ in 0..2 {
+            let read = hold(&sessions, "ada", 1).await.unwrap();
+            hold(&sessions, "ben", 1).await.unwrap();
+            sessions.fetch(&read.url, 1024).await.unwrap();
+            let held = || sessions.uploads.held.lock().files.len();
+            tokio::time::sleep(2 * READ_FOR).await;
+            assert_eq!(held(), 1, "what was read is dropped soon");
+            tokio::time::sleep(UNREAD_FOR).await;
+            assert_eq!(held(), 0);
+        }
     }
 }
