@@ -67,10 +67,13 @@ impl Calls {
 impl Calls {
     /// Returns the text of an answer. A long one is laid out on another thread.
     async fn text(&self, parts: &Arc<[Part]>) -> String {
-        // Files are in the text chat.
-        let parts: Vec<Part> = parts.iter().filter(|part| !matches!(part, Part::File(_))).cloned().collect();
-        let now = self.clock.now();
-        ports::blocking(move || template::spelled_out(&as_text(&parts, TEXT_LIMIT), now)).await.unwrap_or_default()
+        let (parts, now) = (Arc::clone(parts), self.clock.now());
+        let laid_out = move || {
+            // Files are in the text chat.
+            let parts: Vec<Part> = parts.iter().filter(|part| !matches!(part, Part::File(_))).cloned().collect();
+            template::spelled_out(&as_text(&parts, TEXT_LIMIT), now)
+        };
+        ports::blocking(laid_out).await.unwrap_or_default()
     }
 }
 

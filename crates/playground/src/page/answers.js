@@ -7,12 +7,15 @@ import { make } from "/dashboard/dom.js";
 const NAMES = { member: () => null, role: () => null, channel: () => null };
 
 /** Maximum number of sentences that share a caption. */
-const CAPTION_MAX = 4;
+const CAPTION_MAX = 5;
 /** Matches the end of a sentence, with the marks that may follow it. */
 const ENDS = /[.!?…。？！।][*_~`"'”’»)\]]*\s*$/;
 
 /** Draws a text like a message of the chat. */
 export const drawn = (text) => draw(text, NAMES);
+
+/** True if a sentence has speech behind the last one that was heard; `heard` is null if none was. */
+const isBeyond = (one, heard) => Boolean(one.speech) && (heard === null || one.number > heard);
 
 const keyOf = (turn, sentence) => `${turn}/${sentence}`;
 
@@ -53,13 +56,13 @@ export function answers(rowOf) {
     /** Returns the parts of the whole sentence that a part belongs to, with their words. */
     caption(turn, sentence) {
       let [first, last] = [sentence, sentence];
-      while (last - first < CAPTION_MAX && joins(known(turn, first - 1), known(turn, first))) first -= 1;
-      while (last - first < CAPTION_MAX && joins(known(turn, last), known(turn, last + 1))) last += 1;
-      const parts = Array.from({ length: last - first + 1 }, (_, at) => known(turn, first + at)).filter(Boolean);
-      return parts.map(({ number, text, speech }) => ({ number, words: plain(text, NAMES) || speech }));
+      const isFull = () => last - first + 1 >= CAPTION_MAX;
+      while (!isFull() && joins(known(turn, first - 1), known(turn, first))) first -= 1;
+      while (!isFull() && joins(known(turn, last), known(turn, last + 1))) last += 1;
+      return Array.from({ length: last - first + 1 }, (_, at) => known(turn, first + at));
     },
     /** True if no sentence with speech follows this one. */
-    isLast: (turn, heard) => ![...sentences.values()].some((one) => one.turn === turn && one.speech && (heard === null || one.number > heard)),
+    isLast: (turn, heard) => ![...sentences.values()].some((one) => one.turn === turn && isBeyond(one, heard)),
     /** Adds a sentence. */
     add({ turn, sentence, text, speech, emotions, anew }) {
       if (anew) {
@@ -67,7 +70,8 @@ export function answers(rowOf) {
         blocks.delete(turn);
         for (const [key, one] of sentences) if (one.turn === turn) sentences.delete(key);
       }
-      const added = { turn, number: sentence, text, speech, emotions: emotions ?? [], unheard: false };
+      const words = plain(text, NAMES) || speech;
+      const added = { turn, number: sentence, text, speech, words, emotions: emotions ?? [], unheard: false };
       sentences.set(keyOf(turn, sentence), added);
       // Announcements of tools have no text.
       if (text) show(place(turn, added));
@@ -76,7 +80,7 @@ export function answers(rowOf) {
     cut(turn, heard) {
       for (const [key, one] of sentences) {
         if (one.turn !== turn) sentences.delete(key);
-        else one.unheard = Boolean(one.speech) && (heard === null || one.number > heard);
+        else one.unheard = isBeyond(one, heard);
       }
       for (const block of blocks.get(turn) ?? []) block.element.remove();
       blocks.clear();

@@ -167,7 +167,10 @@ const events = {
     if (here.cut.has(turn)) return;
     const image = make("img", "shown-picture");
     image.alt = description || name;
-    image.addEventListener("load", follow);
+    image.addEventListener("load", () => {
+      URL.revokeObjectURL(image.src);
+      follow();
+    }, { once: true });
     image.src = URL.createObjectURL(new Blob([bytesOf(data)], { type: format }));
     answerOf(turn).append(image);
   },
@@ -266,7 +269,7 @@ function caption() {
     at("caption").replaceChildren(...text.split(/(?<=\s)/).map((word) => make("span", "", word)));
   }
   const before = parts.filter((part) => part.number < now.sentence).reduce((sum, part) => sum + part.words.length + 1, 0);
-  let letters = before + now.part * (parts.find((part) => part.number === now.sentence)?.words.length ?? 0);
+  let letters = before + now.part * (known.words.length);
   for (const word of at("caption").children) {
     word.className = letters > 0 ? "said-word" : "";
     letters -= word.textContent.length;
@@ -320,26 +323,29 @@ function earlierSession() {
 /** Returns the name of another conversation, which later visits continue. */
 function newSession() {
   const made = `voice-${crypto.randomUUID().slice(0, 8)}`;
-  try {
-    localStorage.setItem("playground.voice", made);
-  } catch {
-    // Without a storage, each visit is a new conversation.
-  }
+  keepSession(made);
   return made;
 }
 
-function startOver() {
+/** Keeps the name of the conversation for later visits; null forgets it. */
+function keepSession(name) {
   try {
-    localStorage.removeItem("playground.voice");
+    if (name) localStorage.setItem("playground.voice", name);
+    else localStorage.removeItem("playground.voice");
   } catch {
     // Without a storage, each visit is a new conversation.
   }
+}
+
+function startOver() {
+  keepSession(null);
   location.reload();
 }
 
 /** Shows the conversation of earlier visits. */
 async function showEarlier(session) {
-  const told = await fetch(`/api/v1/sessions/${session}`).then((answer) => (answer.ok ? answer.json() : null)).catch(() => null);
+  const request = fetch(`/api/v1/sessions/${session}`, { signal: AbortSignal.timeout(5_000) });
+  const told = await request.then((answer) => (answer.ok ? answer.json() : null)).catch(() => null);
   for (const { ours, text, answers } of told?.messages ?? []) {
     if (!ours) {
       line("mine", "You", text);
@@ -359,9 +365,9 @@ const ears = listening({
   timed: (ms) => time("time-heard", ms),
   complain: (words) => set(at("problem"), words),
 });
-const known = earlierSession();
-if (known) await showEarlier(known);
-const talk = converse(known ?? newSession(), (event) => events[event.event]?.(event), linked);
+const earlier = earlierSession();
+if (earlier) await showEarlier(earlier);
+const talk = converse(earlier ?? newSession(), (event) => events[event.event]?.(event), linked);
 
 at("composer").addEventListener("submit", (event) => {
   event.preventDefault();

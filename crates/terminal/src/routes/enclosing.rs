@@ -73,8 +73,22 @@ fn encoded<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error
 }
 
 fn decoded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    STANDARD.decode(text).map_err(|_| serde::de::Error::custom("data of an attachment is not valid base64"))
+    struct Encoded;
+
+    impl Visitor<'_> for Encoded {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+
+        // A text that the parser lends is not copied.
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<u8>, E> {
+            STANDARD.decode(text).map_err(|_| E::custom("data of an attachment is not valid base64"))
+        }
+    }
+
+    deserializer.deserialize_str(Encoded)
 }
 
 /// A submitted message, and the memory permit of its files if it has any.

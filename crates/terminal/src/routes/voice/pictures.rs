@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use domain::outgoing::{File, Part};
+use domain::outgoing::{FILE_BYTES_MAX, File, Part};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 
-/// The media types of pictures, and their maximum size in bytes. Other files are text.
+/// The media types of pictures. Other files are text.
 const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-const PICTURE_MAX: usize = 4 * 1024 * 1024;
 
 /// Returns the pictures of an answer.
 pub(super) fn of(update: &TurnUpdate) -> impl Iterator<Item = &File> {
@@ -22,7 +21,7 @@ pub(super) fn of(update: &TurnUpdate) -> impl Iterator<Item = &File> {
 }
 
 fn is_picture(file: &File) -> bool {
-    PICTURES.contains(&file.mime.as_str()) && file.bytes.len() <= PICTURE_MAX
+    PICTURES.contains(&file.mime.as_str()) && file.bytes.len() <= FILE_BYTES_MAX
 }
 
 /// Returns the event without the pictures of an answer, which are events of their own.

@@ -123,18 +123,12 @@ impl VoiceSocket {
         let newest = *parts.events.read(&place, 0)?.newest.borrow();
         // The answer in progress is rebuilt from its beginning.
         let reader = TurnEventReader::new(Arc::clone(&parts.events), place.clone(), 0)?;
-        let resumes = match position {
+        let (after, sentence, waiting) = match position {
             // A number above the newest one is unknown here.
-            Some((after, sentence)) => {
-                Some(Resumed { after: after.min(newest), sentence, before: Vec::new(), waiting: None })
-            }
-            None => (newest > 0).then(|| Resumed {
-                after: newest,
-                sentence: None,
-                before: Vec::new(),
-                waiting: Some(Vec::new()),
-            }),
+            Some((after, sentence)) => (after.min(newest), sentence, None),
+            None => (newest, None, Some(Vec::new())),
         };
+        let resumes = Some(Resumed { after, sentence, before: Vec::new(), waiting });
         let person = caller.person().unwrap_or_else(|| owner_of(&place));
         Some(Self {
             socket,
@@ -221,18 +215,23 @@ impl VoiceSocket {
         self.last = number;
         let quiet = self.resumes.as_ref().is_some_and(|resumed| number <= resumed.after);
         let now = self.parts.sessions.now();
-        let wire::Event { turn, update, .. } = match &event.update {
+        let shows = !quiet && self.vtuber.is_none();
+        let (wire::Event { turn, update, .. }, shown) = match &event.update {
             TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
-                let event = pictures::without(&event);
-                tokio::task::spawn_blocking(move || wire::Event::of(&event, now)).await.map_err(|_| Disconnected)?
+                let event = Arc::clone(&event);
+                let laid_out = move || {
+                    let shown =
+                        if shows { pictures::of(&event.update).map(Content::picture).collect() } else { Vec::new() };
+                    (wire::Event::of(&pictures::without(&event), now), shown)
+                };
+                tokio::task::spawn_blocking(laid_out).await.map_err(|_| Disconnected)?
             }
-            _ => wire::Event::of(&event, now),
+            _ => (wire::Event::of(&event, now), Vec::new()),
         };
         let text = match &update {
             Update::Final { text } | Update::Apology { text } => text,
             _ => "",
         };
-        let shown = if quiet { Vec::new() } else { pictures::of(&event.update).map(Content::picture).collect() };
         let said_in = (&*self.parts.speech.phrases, self.language.as_deref());
         let sentences = self.answers.read(&turn, &event.update, text, said_in);
         let content = content(update);
