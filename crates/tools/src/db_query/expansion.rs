@@ -14,7 +14,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     BinaryOperator, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectName,
-    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, Visit, Visitor,
+    ObjectNamePart, Query, Select, SelectItem, SetExpr, Statement, TableFactor, Value, ValueWithSpan, Visit, Visitor,
 };
 
 use super::engine::Engine;
@@ -53,11 +53,11 @@ pub(super) fn check(engine: Engine, statement: &Statement) -> Result<(), String>
         other => queries.of_part(other, Column::STORED).size,
     };
     let repeated = queries.recursive && queries.products > REPEATED_PRODUCTS_MAX;
-    match engine {
-        _ if whole > MERGED_MAX => Err(TOO_LARGE.to_owned()),
-        Engine::Postgres if queries.longest > DIGITS_MAX || repeated => Err(TOO_LONG.to_owned()),
-        _ => Ok(()),
+    if whole > MERGED_MAX {
+        return Err(TOO_LARGE.to_owned());
     }
+    let is_long = queries.longest > DIGITS_MAX || repeated;
+    if engine == Engine::Postgres && is_long { Err(TOO_LONG.to_owned()) } else { Ok(()) }
 }
 
 /// The upper bounds of a column.
@@ -215,9 +215,9 @@ struct Part {
     largest: Column,
     /// The length of the longest number that does not come from a column.
     digits: u64,
-    /// The number of operations that make a number longer.
+    /// The number of operations that multiply or divide.
     products: u64,
-    /// The length of a text that is joined here.
+    /// The length of a text that can become a number: one that is joined here, or has a number with an exponent.
     text: u64,
     /// True if values become exact numbers.
     converts: bool,
@@ -247,24 +247,42 @@ impl Part {
         self.largest = self.largest.max(query.column);
     }
 
+    /// Counts the digits of a literal. Those of an exponent count: `1e60000` is long. In a text with other characters,
+    /// such as JSON, they count if it becomes a number.
+    fn literal(&mut self, text: &str) {
+        self.digits = self.digits.max(text.len() as u64);
+        let is_number = text.chars().all(|c| c.is_ascii_digit() || c.is_whitespace() || ".eE+-_".contains(c));
+        let longest = if is_number { &mut self.digits } else { &mut self.text };
+        *longest = exponent(text).max(*longest);
+    }
+
     /// Counts what an expression does to the length of numbers.
     fn numbers(&mut self, expr: &Expr) {
         let (digits, products) = match expr {
-            Expr::Value(value) => match &value.value {
-                Value::Number(number, _) | Value::SingleQuotedString(number) => (number.len() as u64, 0),
-                _ => (0, 0),
-            },
-            Expr::BinaryOp { op: BinaryOperator::Multiply | BinaryOperator::Divide, .. } => (0, 1),
+            Expr::BinaryOp {
+                op: BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo, ..
+            } => (0, 1),
             Expr::Function(function) => of_function(function),
             _ => (0, 0),
         };
         self.converts |= matches!(expr, Expr::Cast { data_type, .. } if is_exact(data_type));
         self.digits = self.digits.max(digits);
         if concatenates(expr) {
-            self.text = u64::from(JOINED_CHARS);
+            self.text = self.text.max(u64::from(JOINED_CHARS));
         }
         self.products = self.products.saturating_add(products);
     }
+}
+
+/// Returns the largest exponent in a text; 0 if it has none.
+fn exponent(text: &str) -> u64 {
+    let exponent = |(at, _): (usize, &str)| {
+        let begins = text[..at].ends_with(|c: char| c.is_ascii_digit() || c == '.');
+        let digits = text[at + 1..].trim_start_matches(['+', '-']).chars();
+        let digits: String = digits.take_while(|c| c.is_ascii_digit() || *c == '_').filter(|c| *c != '_').collect();
+        (begins && !digits.is_empty()).then(|| digits.parse().unwrap_or(u64::MAX))
+    };
+    text.match_indices(['e', 'E']).filter_map(exponent).max().unwrap_or(0)
 }
 
 /// True if a type has numbers of any length.
@@ -281,7 +299,7 @@ fn of_function(function: &Function) -> (u64, u64) {
             }
             _ => (0, 0),
         },
-        "stddev" | "variance" => (0, 1),
+        "mod" | "stddev" | "variance" => (0, 1),
         _ => (0, 0),
     }
 }
@@ -321,6 +339,13 @@ impl Visitor for Contents<'_> {
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
         if let (0, TableFactor::Table { name, .. }) = (self.depth, factor) {
             self.part.add(self.queries.named(name));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> ControlFlow<()> {
+        if let (0, Value::Number(text, _) | Value::SingleQuotedString(text)) = (self.depth, &value.value) {
+            self.part.literal(text);
         }
         ControlFlow::Continue(())
     }
@@ -426,6 +451,14 @@ mod tests {
             format!("DELETE FROM o WHERE {} > 1", ["id"; 250].join(" * ")),
             format!("INSERT INTO o (id) VALUES ({})", ["1"; 250].join(" * ")),
             "SELECT CAST(concat(a, b) AS numeric) * 2 FROM o".to_owned(),
+            "SELECT 1e60000 * id FROM o".to_owned(),
+            "SELECT CAST('1e60000' AS numeric) / id FROM o".to_owned(),
+            "SELECT numeric '1.5E+60000' * id FROM o".to_owned(),
+            "SELECT id % 1e-60000 FROM o".to_owned(),
+            "SELECT mod(1e60000, id) FROM o".to_owned(),
+            "SELECT s + s FROM (SELECT x * x AS s FROM (SELECT 1e60000 - id AS x FROM o) AS t) AS u".to_owned(),
+            "SELECT CAST(CAST('{\"a\": 1e60000}' AS json) ->> 'a' AS numeric) * 2 FROM o".to_owned(),
+            format!("SELECT id * 1e{} FROM o", "9".repeat(40)),
             "SELECT round(a, 2000) * round(a, 2000) FROM o".to_owned(),
             "SELECT round(a, n) / 3 FROM (SELECT round(a, n) * 2 AS a, n FROM o) AS t".to_owned(),
             format!(
@@ -439,6 +472,8 @@ mod tests {
         for sql in [
             "SELECT price * amount * 1.19, round(price / 3, 2), concat(a, b, c), sum(price * amount) FROM o".to_owned(),
             format!("SELECT id FROM o WHERE a = '{long}' AND price * 2 > 3"),
+            "SELECT price * 1.5e3, 2e-9 * price, price % 7, mod(price, 7) FROM o WHERE note = 'e5e' AND code = '7e'".to_owned(),
+            "SELECT id FROM o WHERE code = '3f1e99999-8a' AND price * 2 > 3".to_owned(),
             "WITH RECURSIVE r AS (SELECT id, amount FROM o UNION ALL SELECT o.id, o.amount * r.amount FROM o JOIN r ON o.parent = r.id) \
              SELECT id, sum(amount) FROM r GROUP BY id".to_owned(),
         ] {

@@ -192,10 +192,15 @@ fn column(expr: &Expr) -> Option<Ident> {
         Expr::Identifier(name) => Some(name.clone()),
         Expr::CompoundIdentifier(parts) => parts.last().cloned(),
         Expr::Nested(inner) => column(inner),
-        Expr::Cast { expr, data_type, .. } => column(expr).or_else(|| {
+        Expr::Cast { expr, data_type, .. } => {
+            // The name of an inner type does not count.
+            let mut inner = &**expr;
+            while let Expr::Cast { expr, .. } | Expr::Nested(expr) = inner {
+                inner = expr;
+            }
             let name = if *data_type == DataType::Text { "text" } else { "varchar" };
-            Some(Ident::new(name))
-        }),
+            column(inner).or_else(|| Some(Ident::new(name)))
+        }
         _ => None,
     }
 }
@@ -221,16 +226,18 @@ impl Quote {
 
 /// Casts a position in a text: a text in its place would be a regular expression.
 fn to_integer(position: Expr) -> Expr {
-    let data_type = DataType::Integer(None);
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(position), data_type, format: None }
+    cast(position, DataType::Integer(None))
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, format: None }
 }
 
 /// Casts an argument to a double: a power of exact numbers can take `PostgreSQL` minutes, in which it checks no timeout.
 fn to_double(argument: &mut FunctionArg) {
     if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
-        let exact = Box::new(std::mem::replace(expr, Expr::value(Value::Null)));
-        let data_type = DataType::DoublePrecision;
-        *expr = Expr::Cast { kind: CastKind::Cast, expr: exact, data_type, format: None };
+        let exact = std::mem::replace(expr, Expr::value(Value::Null));
+        *expr = cast(exact, DataType::DoublePrecision);
     }
 }
 

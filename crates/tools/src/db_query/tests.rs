@@ -209,10 +209,11 @@ fn postgresql_shortens_joined_texts() {
              FROM \"t\" WINDOW \"w\" AS (ORDER BY \"a\") LIMIT 10",
         ),
         (
-            "SELECT CAST(a AS text), t.b::varchar(9), CAST(1 AS text), CAST(a AS text) AS d, CAST(a AS int) FROM t",
+            "SELECT CAST(a AS text), t.b::varchar(9), CAST(1 AS text), CAST((CAST(1 AS int)) AS text), CAST(a AS text) AS d, CAST(a AS int) FROM t",
             "SELECT pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"a\", \
              pg_catalog.\"left\"(\"t\".\"b\"::VARCHAR(9), 65536) AS \"b\", \
              pg_catalog.\"left\"(CAST(1 AS TEXT), 65536) AS \"text\", \
+             pg_catalog.\"left\"(CAST((CAST(1 AS INT)) AS TEXT), 65536) AS \"text\", \
              pg_catalog.\"left\"(CAST(\"a\" AS TEXT), 65536) AS \"d\", CAST(\"a\" AS INT) FROM \"t\" LIMIT 10",
         ),
         (
